@@ -98,7 +98,7 @@ class _Names:
 
 
 class _BlockBody(Mutator):
-    """Converts an expression over tensors to one over buffers, with axes as block variables, and records what it reads."""
+    """Converts an expression over tensors to one over buffers, with axes as block variables, and records the regions that it reads."""
 
     def __init__(
         self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet, analyzer: Analyzer
@@ -212,7 +212,7 @@ class FunctionBuilder:
             self.params.append(arg)
             return
         if isinstance(arg, Buffer):
-            # A buffer that `binds` gives to a tensor stands for that tensor.
+            # A buffer in `binds` is the buffer of its tensor.
             given = next((t for t, b in self.bound.items() if b is arg), None)
             if given is None:
                 raise ValueError(

@@ -234,7 +234,7 @@ class ScheduleBuilder(FunctionBuilder):
         self.nests[begun:] = [nest]
 
     def _need_fixed(self, scan: ScanOp) -> None:
-        """Check that each thread reads only what it wrote itself: threads that run all steps are not synchronised."""
+        """Checks that each thread reads only values that it wrote itself: threads that run all steps are not synchronised."""
         for axis, fixed in fixed_axes(scan).items():
             if not fixed and any([st.op in steps_of(scan) and _has_threads(st) for st in self.schedule.stages]):
                 raise ScheduleError(
@@ -340,7 +340,7 @@ def steps_of(scan: ScanOp) -> list[Operation]:
 
 
 def fixed_axes(scan: ScanOp) -> dict[IterVar, bool]:
-    """For each spatial axis of the updates, whether every step reads the state only at the same index."""
+    """Spatial axis of the updates -> whether every step reads the state only at the same index."""
     states = set(scan.state_placeholder)
     body = set(steps_of(scan))
     fixed: dict[IterVar, bool] = {}

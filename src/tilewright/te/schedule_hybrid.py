@@ -317,7 +317,7 @@ def _injective(indices: tuple[PrimExpr, ...], names: dict[Var, Range]) -> bool:
         steps = [abs(p.value) for p in parts[:-1] if isinstance(p, IntImm)]
         if len(steps) == len(names):
             forms.append({v: n for v, n in zip(names, steps, strict=True) if n})
-    # An index tells its loops apart when those that no other index has told are the digits of a number.
+    # An index distinguishes the loops that are digits of a number, if no other index distinguishes them.
     known: set[Var] = set()
     before = -1
     while len(known) != before:

@@ -20,7 +20,7 @@ from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem, const
 
 Adjoints = Sequence[Expr | None]
-"""One for each argument; None where nothing flows back (an index, a condition)."""
+"""The adjoints of all arguments; None for an argument without one (an index, a condition)."""
 
 
 def op(key: str) -> Callable[..., ExprWithOp]:

@@ -51,7 +51,7 @@ def wrap_compute_conv2d(
     need_out_layout: bool = False,
     has_groups: bool = False,
 ) -> Compute:
-    """From `f(data, weight, strides, padding, dilation[, groups][, data_layout][, kernel_layout][, out_layout], out_dtype)`."""
+    """Wraps `f(data, weight, strides, padding, dilation[, groups][, data_layout][, kernel_layout][, out_layout], out_dtype)`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         layout = attrs.data_layout
@@ -66,12 +66,12 @@ def wrap_compute_conv2d(
 
 
 def wrap_compute_dense(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(data, weight, bias, out_dtype)`."""
+    """Wraps `f(data, weight, bias, out_dtype)`."""
     return lambda attrs, inputs, out_type: listed(topi_compute(*inputs[:2], None, _out_dtype(attrs, inputs)))
 
 
 def wrap_compute_matmul(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(a, b, bias, out_dtype, transpose_a, transpose_b)`."""
+    """Wraps `f(a, b, bias, out_dtype, transpose_a, transpose_b)`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         dtype = _out_dtype(attrs, inputs)
@@ -81,7 +81,7 @@ def wrap_compute_matmul(topi_compute: Callable[..., Any]) -> Compute:
 
 
 def wrap_compute_batch_matmul(topi_compute: Callable[..., Any], *, need_out_dtype: bool = False) -> Compute:
-    """From `f(a, b, shape of the result[, out_dtype, transpose_a, transpose_b])`."""
+    """Wraps `f(a, b, shape of the result[, out_dtype, transpose_a, transpose_b])`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         more = [_out_dtype(attrs, inputs), attrs.transpose_a, attrs.transpose_b] if need_out_dtype else []
@@ -91,12 +91,12 @@ def wrap_compute_batch_matmul(topi_compute: Callable[..., Any], *, need_out_dtyp
 
 
 def wrap_compute_softmax(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(data, axis)`."""
+    """Wraps `f(data, axis)`."""
     return lambda attrs, inputs, out_type: listed(topi_compute(inputs[0], attrs.axis))
 
 
 def wrap_compute_conv2d_transpose(topi_compute: Callable[..., Any], has_groups: bool = False) -> Compute:
-    """From `f(data, weight, strides, padding, out_dtype, output_padding[, groups])`."""
+    """Wraps `f(data, weight, strides, padding, out_dtype, output_padding[, groups])`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         given = [tuple(attrs.strides), tuple(attrs.padding), _out_dtype(attrs, inputs), tuple(attrs.output_padding)]
@@ -106,7 +106,7 @@ def wrap_compute_conv2d_transpose(topi_compute: Callable[..., Any], has_groups: 
 
 
 def wrap_compute_conv3d(topi_compute: Callable[..., Any], need_layout: bool = False) -> Compute:
-    """From `f(data, weight, strides, padding, dilation, groups[, layout], out_dtype)`."""
+    """Wraps `f(data, weight, strides, padding, dilation, groups[, layout], out_dtype)`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         given = [tuple(attrs.strides), tuple(attrs.padding), tuple(attrs.dilation), attrs.groups]
@@ -117,7 +117,7 @@ def wrap_compute_conv3d(topi_compute: Callable[..., Any], need_layout: bool = Fa
 
 
 def wrap_compute_dilation2d(topi_compute: Callable[..., Any], need_data_layout: bool = False) -> Compute:
-    """From `f(data, weight, strides, padding, dilations[, data_layout], out_dtype)`."""
+    """Wraps `f(data, weight, strides, padding, dilations[, data_layout], out_dtype)`."""
 
     def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
         given = [tuple(attrs.strides), tuple(attrs.padding), tuple(attrs.dilations)]

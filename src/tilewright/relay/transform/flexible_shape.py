@@ -26,9 +26,9 @@ class FlexibleShapeDispatch:
     """Make main for inputs of any size along `axis` run the smallest of `buckets` that fits. If none fits, it runs a
     function compiled for any size.
 
-    buckets: sizes; auto_pad: inputs smaller than the bucket are padded at the end with `pad_value` and what is beyond
-    is cut off the outputs (else only sizes equal to a bucket run in it); input_indices: the inputs with the axis (all);
-    output_indices: the outputs with it (all); affects_output: False where the size does not show in the outputs.
+    buckets: sizes; auto_pad: inputs smaller than the bucket are padded at the end with `pad_value`, and outputs are cropped
+    (without it, only sizes equal to a bucket run in it); input_indices: the inputs with the axis (all);
+    output_indices: the outputs with it (all); affects_output: False if the outputs do not depend on the size.
     """
 
     def __init__(

@@ -245,8 +245,8 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     precision keep their type; others follow their operands.
 
     missing_op_mode: an operator of no category raises TVMError (0), or is NEVER, with a warning (1) or silently (2).
-    With the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they are what the
-    last operators give.
+    With the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they have the types of
+    the last operators.
     """
     if missing_op_mode not in (0, 1, 2):
         raise ValueError(f"missing_op_mode must be 0 (raise), 1 (warn) or 2 (ignore), but is {missing_op_mode!r}")

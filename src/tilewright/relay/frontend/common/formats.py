@@ -245,7 +245,7 @@ def _shape_of(value: Any) -> tuple[str, list[int]]:
 
 
 def tensors_of(t: Type) -> list[TensorType]:
-    """The tensors of a type, tuples flattened; what is neither is left out."""
+    """The tensors of a type, with tuples flattened. Other types are left out."""
     if isinstance(t, TupleType):
         return [x for f in t.fields for x in tensors_of(f)]
     return [t] if isinstance(t, TensorType) else []

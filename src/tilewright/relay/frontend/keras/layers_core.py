@@ -274,7 +274,7 @@ def _time_distributed(c: LayerCall, x: Value, mask: Value | None = None) -> Valu
 
 @keras_layer("SpectralNormalization")
 def _spectral(c: LayerCall, x: Value) -> Nested:
-    # Training normalises the weights in place, so inference uses them as they are.
+    # Training normalises the weights in place, so inference uses them unchanged.
     return c.run(c.inner(c.config["layer"], "layer"), x)
 
 

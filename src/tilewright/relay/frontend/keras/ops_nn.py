@@ -135,7 +135,7 @@ def _pad_or_crop(c: LayerCall, x: Value) -> Value:
         (extent,) = c.static([x.shape[axis]], "the size of its images")
         given = [c.config.get(k) for k in (f"{a}_{ending}", f"{b}_{ending}", f"target_{goal}")]
         before, after, target = [None if v is None else int(v) for v in given]
-        # Of each axis's two crop widths and size, one may be missing.
+        # One of an axis's two crop widths and its size may be missing.
         total = abs((extent if target is None else target) - extent)
         before = (total - (after or 0) if target is not None else 0) if before is None else before
         after = (total - before if target is not None else 0) if after is None else after

@@ -259,7 +259,7 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
         if all([r.is_number for r in rows]):
             return Value(array=np.stack([r.array for r in rows if r.array is not None]), kind=rows[0].kind)
         return Value(node.call("stack", rows, axis=0), kind=rows[0].kind)
-    # Without rounds, a round that is converted but not run gives the shape of a row.
+    # Without rounds, the shape of a row comes from a round that is converted but not run.
     row = step(Value(array=np.array(0, np.int64)), Value(array=np.array(True)), state)[2][place]
     return Value(array=np.zeros((0, *node.static(row)), row.dtype), kind=row.kind)
 

@@ -53,8 +53,8 @@ def _element(name: str) -> Any:
 
 
 def need_mask(keys: Value, values: Value, mask: Any = None, past: Value | None = None) -> None:
-    """Raises DiagnosticError for an Attention's mask without axes of queries and keys, or of one key where there are several: bodies
-    take it for all keys, and ONNX's reference for the first."""
+    """Raises DiagnosticError for an Attention's mask without axes of queries and keys, or with a single key for several keys. The body
+    applies such a mask to all keys; ONNX's reference only to the first."""
     if not isinstance(mask, Value):
         return
     if mask.ndim < 2:

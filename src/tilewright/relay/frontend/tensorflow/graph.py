@@ -96,7 +96,7 @@ def reached(
 
 
 class TensorFlowImporter:
-    """One import."""
+    """One import of a TensorFlow graph."""
 
     def __init__(
         self,

@@ -114,7 +114,7 @@ class TensorList:
         self.length = len(self.items) if self.items is not None else stacked.shape[0] if stacked is not None else length
 
     def item_shape(self) -> list[Dim] | None:
-        """An item's extents, as far as they are known."""
+        """An item's extents; unknown ones are dynamic."""
         written = next((i for i in self.items or () if i is not None), None)
         return (
             written.shape if written is not None else self.stacked.shape[1:] if self.stacked is not None else self.shape

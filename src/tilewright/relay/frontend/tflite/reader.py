@@ -118,7 +118,7 @@ class TFLiteModel:
             return self.dense(tensor, content)
         shape = shape_of(tensor)
         size, count = byte_count(tensor)
-        # Of another type than it was written in, or another shape, it is mostly too large.
+        # A wrong type or shape usually makes the elements too large for the buffer.
         if not size <= len(content) < size + PADDING or min(shape, default=0) < 0:
             raise ModelError(
                 f"{self.name}: the tensor {tensor.name!r} of shape {shape} and type {kind} needs {size} bytes, but its buffer holds"
@@ -160,7 +160,7 @@ class TFLiteModel:
 
 
 PADDING = 16
-"""Bytes behind the elements of a buffer, at most: buffers begin at multiples of so many."""
+"""The largest number of bytes after the elements of a buffer, since buffers begin at multiples of this number."""
 REMEDY = "The file is damaged; copy or convert it again"
 
 
@@ -191,7 +191,7 @@ def byte_count(tensor: Record) -> tuple[int, int]:
 
 
 def elements(content: np.ndarray[Any, Any], kind: str, count: int) -> np.ndarray:
-    """Bytes as elements of a type. Elements that share a byte are stored lowest bits first."""
+    """Bytes as elements of a type. Elements that share a byte are stored with the lowest bits first."""
     if kind not in BITS:
         made: np.ndarray[Any, Any] = content.view(DTYPES[kind])[:count]
         return made

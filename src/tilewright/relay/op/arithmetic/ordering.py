@@ -97,7 +97,7 @@ class topk(OpCard, key="topk"):
 
     @property
     def outputs(self) -> int:
-        """Two if both values and indices are requested."""
+        """The number of results: two if both values and indices are requested, else one."""
         return 2 if self.ret_type == "both" else 1
 
     def infer(self, data: TensorType) -> Type:

@@ -114,7 +114,7 @@ def _share(card: Reduction, data: Expr, y: Expr, dy: Expr) -> Expr:
 
 
 def _to_best(card: Reduction, data: Expr, y: Expr, dy: Expr) -> Expr:
-    """The adjoint of an extreme: it goes to the elements that reach it, in equal parts."""
+    """The adjoint of an extreme: it is divided equally among the elements that reach it."""
     hit = op("cast")(op("equal")(data, y), str(tensor(data.checked_type).dtype))
     return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)
 

@@ -131,7 +131,7 @@ class correlation(OpCard, key="nn.correlation"):
         layout: str,
         span: BaseSpan | None = None,
     ) -> Any:
-        """All attributes must be given."""
+        """Makes the call. All attributes must be given."""
         attrs = {
             "kernel_size": kernel_size,
             "max_displacement": max_displacement,
@@ -440,7 +440,7 @@ class Bitserial(OpCard):
 
 
 def signs(weight: np.ndarray, bits: int, unipolar: bool) -> np.ndarray:
-    """The numbers that the bits of weights stand for."""
+    """The numbers for the bits of weights."""
     return weight.astype(np.int32) * 2 - ((1 << bits) - 1) if unipolar else weight.astype(np.int32)
 
 

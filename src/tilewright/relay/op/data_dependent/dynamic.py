@@ -269,7 +269,7 @@ class dyn_topk(Dynamic, key="dyn.topk"):
 
     @property
     def outputs(self) -> int:
-        """Two if both values and indices are requested."""
+        """The number of results: two if both values and indices are requested, else one."""
         return 2 if self.ret_type == "both" else 1
 
     def infer(self, data: TensorType, k: TensorType) -> Type:

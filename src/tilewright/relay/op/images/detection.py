@@ -239,7 +239,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
 
     @property
     def outputs(self) -> int:
-        """Two with return_indices, else one."""
+        """The number of results: two with return_indices, else one."""
         return 2 if self.return_indices else 1
 
     @classmethod
@@ -363,7 +363,7 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
 
     @property
     def outputs(self) -> int:
-        """Two (rows and number) for "onnx", three (rows, scores and numbers) for "tensorflow"."""
+        """The number of results: two (rows and number) for "onnx", three (rows, scores and numbers) for "tensorflow"."""
         return 2 if self.output_format == "onnx" else 3
 
     @classmethod

@@ -41,7 +41,7 @@ class _Annotator(ExprMutator):
         return end(new, self.compilers[new]) if new in self.compilers else new
 
     def entered(self, e: Expr, compiler: str) -> Expr:
-        """The rewritten expression, inside of a region that takes it."""
+        """The rewritten expression as an input of a region of `compiler`."""
         return begin(self.closed(e), compiler)
 
     def visit_call(self, call: Call) -> Expr:
@@ -59,7 +59,7 @@ class _Annotator(ExprMutator):
         compiler = self.choose(call)
         made = call.replace(args=tuple([self.entered(a, compiler) for a in call.args]))
         if made is call:
-            # Without arguments the call is a new object, since an end must distinguish it from other uses of the same call.
+            # A call without arguments is copied, since the end mark must distinguish it from other uses of the same call.
             made = Call(call.op, call.args, call.attrs, call.type_args, call.span)
         self.compilers[made] = compiler
         return made
@@ -154,10 +154,10 @@ def _target_names(targets: Any) -> list[str]:
 def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = True) -> Pass:
     """Put every operator call between `annotation.compiler_begin` and `compiler_end` of the compiler that supports it.
 
-    targets: the names of compilers, the preferred first. An operator is taken where its attribute "target.<name>", a
-    function of the call, says so (see `tvm.ir.register_op_attr`); a function of MergeComposite where its name begins
-    with "<name>.". The rest belongs to the compiler "default". include_non_call_ops: tuples and their elements join the
-    region of what they are made of.
+    targets: the names of compilers, the preferred first. An operator is supported if its attribute "target.<name>", a
+    function of the call, is true (see `tvm.ir.register_op_attr`); a function of MergeComposite if its name begins
+    with "<name>.". Other calls belong to the compiler "default". include_non_call_ops: tuples and their elements join the
+    region of their operands.
     """
     names = _target_names(targets)
 

@@ -13,7 +13,7 @@ from tilewright.support.errors import TVMError
 
 
 class AnnotatedRegion:
-    """A region between annotations: `nodes`, annotations included; `args`, where values enter; `rets`, where they leave; `target`."""
+    """A region between annotations. `nodes` includes annotations; `args`: marks of entering values; `rets`: of leaving values."""
 
     def __init__(self, number: int, target: str, nodes: list[Expr], args: list[Expr], rets: list[Expr]) -> None:
         self.id, self.target, self.nodes, self.args, self.rets = number, target, nodes, args, rets

@@ -166,7 +166,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
     """Replace the attributes of global functions with the attribute Compiler by the attribute Extern, and calls of them
     by `call_lowered(@f, (arguments,))`. Their code exists already, and is found by the name of the function.
 
-    compiler_filter: only those of this compiler. The modules with the code stand in the IRModule's attribute
+    compiler_filter: only functions of this compiler. The modules with the code are in the IRModule's attribute
     "external_mods".
     """
 

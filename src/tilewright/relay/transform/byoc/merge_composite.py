@@ -54,8 +54,8 @@ def MergeComposite(pattern_table: Iterable[Sequence[Any]]) -> Pass:
     PartitionedFromPattern (the operators in it).
 
     pattern_table: (name, pattern) or (name, pattern, check), tried in this order; `check` gets the matched expression,
-    its type known, and says whether to take it. The name begins with the compiler's: "dnnl.conv2d_relu". What is inside
-    a function already is not matched again.
+    with its type, and returns whether to accept it. The name begins with the compiler's: "dnnl.conv2d_relu". Expressions inside
+    a function are not matched again.
 
         nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b))
     -->

@@ -184,7 +184,7 @@ def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> Pa
 
     The functions are named tvmgen_<mod_name>_<compiler>_<function>_<number> and have the attributes Compiler,
     Primitive, Inline and global_symbol, their name in the compiled code. bind_constants: constants that enter a region
-    stand in the function; otherwise they are arguments of it. A region with several results returns a tuple.
+    are part of the function; otherwise they are its arguments. A region with several results returns a tuple.
 
         %0 = annotation.compiler_begin(%x, compiler="dnnl");
         annotation.compiler_end(nn.relu(%0), compiler="dnnl")

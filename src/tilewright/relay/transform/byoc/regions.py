@@ -179,7 +179,7 @@ def _skipped(e: Expr) -> bool:
 
 
 def scopes_of(root: Expr) -> dict[Expr, frozenset[Expr]]:
-    """For every expression the scopes of its evaluation: bodies, branches, bound values. Nested scopes count as the outermost."""
+    """Expression -> the scopes of its evaluation: bodies, branches, bound values. Nested scopes count as the outermost."""
     found: dict[Expr, set[Expr]] = {}
     parents: dict[Expr, Expr | None] = {root: None}
     pending = [root]

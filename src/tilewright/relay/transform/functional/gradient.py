@@ -52,8 +52,8 @@ def gradient(expr: Expr, mod: IRModule | None = None, mode: str = "higher_order"
     a tuple of tensors. The adjoints are those of the sum of all elements of the value.
 
     mode: "first_order" for dataflow graphs, whose adjoints are dataflow again; "higher_order" for the whole language:
-    what is called in `mod` is differentiated too (and added to `mod` as `name_grad`), and the result may be
-    differentiated again. Raises OpNotImplemented for an operator without a gradient, naming its place; TVMError where
+    functions of `mod` that are called are differentiated, too (and added to `mod` as `name_grad`), and the result may be
+    differentiated again. Raises OpNotImplemented for an operator without a gradient, with its place; TVMError if
     `mode` does not fit the function.
     """
     if mode not in MODES:

@@ -55,7 +55,7 @@ class _Inliner(ExprMutator):
         for param, arg in zip(function.params, new.args, strict=True):
             v: Expr = arg
             if self.has_effect(arg):
-                # It is evaluated once, before the body.
+                # An argument with effects is evaluated once, before the body.
                 v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))
             args.append(v)

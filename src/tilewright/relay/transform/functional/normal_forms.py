@@ -234,8 +234,8 @@ class _Graph(ExprMutator):
 
 
 def to_graph(expr: Expr) -> Expr:
-    """`expr` in graph normal form: values of lets stand where they are used (shared, not copied). Lets stay that bind
-    recursive functions, or values whose evaluation has effects."""
+    """`expr` in graph normal form: values of lets replace their variables (shared, not copied). The remaining lets bind
+    recursive functions, or values with effects."""
     return _Graph(expr).visit(expr)
 
 

@@ -302,7 +302,7 @@ class Evaluator:
         done = scope.emit(RefWrite(self.atom(ref, scope), self.atom(content, scope), e.span))
         if isinstance(ref.known, KnownRef):
             if ref.known not in scope.store:
-                # It may be any of the known references.
+                # The reference may be any of the known ones.
                 scope.store.clear()
             scope.store[ref.known] = content
         else:
@@ -419,7 +419,7 @@ class Evaluator:
         known = callee.known
         if isinstance(known, KnownClosure):
             if known.delayed and scope is not known.home:
-                # It may not be evaluated, and other scopes will need it, too.
+                # The value may not be needed, and other scopes will need it, too.
                 return None
             function, around = known.function, dict(known.env)
             recursive = known.name is not None
@@ -442,7 +442,7 @@ class Evaluator:
             if earlier and not _progress(earlier, args):
                 return None
         elif len(earlier) >= HIGHER_ORDER_LIMIT and (len(earlier) >= NESTED_LIMIT or not _progress(earlier, args)):
-            # It reached itself through other functions. twice(f) calls f within f, but so do fixpoint combinators.
+            # The function reached itself through other functions. twice(f) calls f within f, but so do fixpoint combinators.
             return None
         return function, around
 

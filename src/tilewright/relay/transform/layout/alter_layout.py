@@ -254,7 +254,7 @@ def pack_dense(call: Call) -> Expr | None:
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
         if _panel(call.args[0], by_columns, Target.current(True) is not None) == 0:
-            # For few columns, weights along the reduction need no panels.
+            # Few columns need no panels if the weights are stored along the reduction.
             along = const(np.ascontiguousarray(by_columns.T))
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
         return packed_product(call, call.args[0], by_columns, 1)

@@ -355,7 +355,7 @@ def _depthwise(call: Call, card: Any, kernel: str) -> bool:
 
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
     """Convert a program to other layouts. `{"nn.conv2d": ["NHWC", "default"]}` gives the layouts of an operator's data
-    and weights. "default" keeps the data's layout, or takes the kernel layout that goes with it. Pooling and
+    and weights. "default" keeps the data's layout, or selects the matching kernel layout. Pooling and
     image.resize2d can be named, too.
 
     Raises TVMError for an operator that has no layout to choose, and for layouts of other letters.

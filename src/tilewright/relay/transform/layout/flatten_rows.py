@@ -100,7 +100,7 @@ class _FlattenRows:
         rows = typed(Call(call.op, tuple(args), card, (), call.span))
         if static_shape(rows) != (prod(shape[:-1]), shape[-1]):
             return None
-        # It keeps the source of the call, and with it the node of the model.
+        # The reshape keeps the source of the call, and with it the node of the model.
         result = typed(constructor("reshape")(rows, shape, span=call.span))
         self.views[result] = rows
         return result

@@ -5,7 +5,7 @@
 A convolution on channel blocks copies its data into a padded buffer, which costs one more start of its threads. If nothing else reads
 the data, and a kernel with an epilogue computes it, that kernel writes it with its halo (scheduling/cpu/halo).
 
-The plan of the program decides (`GraphPlan.halo_by_producer`). The model says yes for types of at most 16 bits (docs/decisions/halo.md).
+The plan of the program decides (`GraphPlan.halo_by_producer`): it allows types of at most 16 bits (docs/decisions/halo.md).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class _ImageViews:
         made = typed(Call(call.op, tuple(found), call.attrs, (), call.span))  # type: ignore[arg-type]
         if static_shape(made) != image:
             return None
-        # It keeps the source of the call, and with it the node of the model.
+        # The reshape keeps the source of the call, and with it the node of the model.
         result: Expr = typed(constructor("reshape")(made, shape, span=call.span))
         self.views[result] = made
         return result

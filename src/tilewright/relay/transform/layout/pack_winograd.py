@@ -43,7 +43,7 @@ def pack_winograd(call: Call) -> Expr | None:
     filters, channels = weights.shape[0] * lanes, weights.shape[1] * lanes
     images, _, height, width, _ = result
     assert isinstance(height, int) and isinstance(width, int)
-    # For an unknown number of images, one image must already gain.
+    # A dynamic batch must already gain with one image.
     plan = decided.winograd(channels, filters, (images if isinstance(images, int) else 1, height, width))
     if plan is None:
         return None

@@ -442,8 +442,8 @@ def FakeQuantizationToInteger(
 ) -> Pass:
     """Replace float32 operators between dequantize and quantize by operators on integers.
 
-    hard_fail: TVMError where a region stays in float32, instead of leaving it. use_qat: afterwards, operators all of
-    whose operands are dequantised run on integers too, though nothing quantises their result. optional_qnn_ops: names
+    hard_fail: raises TVMError for a region that stays in float32, instead of leaving it. use_qat: afterwards, operators with only
+    dequantised operands become integer operators, too, even without a quantised result. optional_qnn_ops: names
     of operators that are only converted on demand ("nn.softmax").
     """
     optional = frozenset(optional_qnn_ops or ())

@@ -165,9 +165,9 @@ class _Kernels(ExprMutator):
 
 
 def WidenKernels() -> Pass:
-    """Make primitive functions compute in float32 what they read and write as float16 or bfloat16. Sums keep small
-    terms, and a chain of operators rounds once, where its result is stored. Products (convolutions, dense) take their
-    operands as they are.
+    """Make primitive functions compute in float32 if they read and write float16 or bfloat16. Sums keep small
+    terms, and a chain of operators rounds once, when its result is stored. Products (convolutions, dense) keep the types of
+    their operands.
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -73,7 +73,7 @@ class _DropLets(ExprMutator):
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
-    """Remove lets whose variable is unused and whose value has no effect, and tuples that are taken apart at once.
+    """Remove lets with an unused variable and a value without effects, and tuples whose elements are extracted at once.
     inline_once: inline values that are used once. ignore_impurity: treat calls of functions and of impure operators as
     without effect.
     """

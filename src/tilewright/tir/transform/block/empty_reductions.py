@@ -64,7 +64,7 @@ class _DefineEmpty(Mutator):
         return new
 
     def define(self, s: BlockRealize) -> None:
-        """Plans the initialisation of one block. It skips loops of which the number of steps changes between reductions, and loops that
+        """Plans the initialisation of one block. It skips loops whose number of steps changes between reductions, and loops that
         are both reduction loops and spatial loops."""
         pairs = list(zip(s.block.iter_vars, s.iter_values, strict=True))
         reduced = _vars_of([v for axis, v in pairs if axis.iter_type == IterVar.CommReduce])

@@ -304,7 +304,7 @@ def InjectDoubleBuffer() -> Pass:
     """Double the storage that is marked double_buffer_scope, and fill it for the next iteration of the loop during the
     current one.
 
-    Storage stays single if the filling depends on what the loop computes. Needs flat buffers. Option
+    Storage stays single if the fill depends on results of the loop. Needs flat buffers. Option
     "tir.InjectDoubleBuffer": {"split_loop": the number of iterations to unroll into one}.
     """
 

@@ -6,7 +6,7 @@ inwards:
 - If it bounds the loop variable, the loop becomes up to three loops: before, within and after the range in which the
   condition holds for all inner iterations. The middle one has no condition.
 - Otherwise, if it contains the loop variable (for example in a division), the body becomes two versions. A test of
-  what all inner iterations need selects between them.
+  the conditions for all inner iterations selects between them.
 
 The inner loops treat the remaining conditions in the same way. Likely conditions in the value of a store (if_then_else,
 Select) are treated, too: the version in which the condition holds has only the value.

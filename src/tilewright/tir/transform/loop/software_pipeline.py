@@ -71,7 +71,7 @@ class _Versions(Mutator):
 
 
 class _Pipeline:
-    """One annotated loop."""
+    """One annotated loop, converted to a pipeline."""
 
     def __init__(self, loop: For) -> None:
         self.loop = loop

@@ -127,9 +127,9 @@ def UnrollLoop() -> Pass:
 
     Option "tir.UnrollLoop", with the keys:
 
-    - "auto_max_step": unroll serial loops that become at most so many statements
-    - "auto_max_extent": unroll serial loops of at most so many iterations
-    - "auto_max_depth": unroll at most so many nested loops
+    - "auto_max_step": unroll serial loops with at most this number of statements after unrolling
+    - "auto_max_extent": unroll serial loops with at most this number of iterations
+    - "auto_max_depth": unroll at most this number of nested loops
     - "explicit_unroll": unroll in TIR; otherwise only mark the loops
     - "unroll_local_access": unroll all serial loops whose variable indexes local buffers
     """

@@ -71,7 +71,7 @@ class _Prefetches(Mutator):
 
 def InjectPrefetch() -> Pass:
     """Replace attributes "prefetch_scope" (node: a buffer, value: the number of iterations ahead) by Prefetch
-    statements of what is read then.
+    statements for the data that is read then.
     """
     return body_pass("InjectPrefetch", lambda f: _Prefetches().visit(f.body), gives=("no_prefetch_scopes",))
 

@@ -70,7 +70,7 @@ NEAREST, SECOND_CACHE = 3, 2
 
 
 def InjectSoftwarePrefetch() -> Pass:
-    """Insert prefetches of what loops and blocks annotated "software_prefetch_panels" and "software_prefetch" read later."""
+    """Insert prefetches of the data that loops and blocks annotated "software_prefetch_panels" and "software_prefetch" read later."""
     return body_pass("InjectSoftwarePrefetch", lambda func: with_hints(func.body))
 
 

@@ -123,7 +123,7 @@ def _quantized_mixture(node: OnnxNode, x: Value, scores: Value, *parts: Value | 
         bits = node.get(f"fc{k + 1}_expert_weight_bits") or node.get("expert_weight_bits", 4)
         zeros = given[9 + k]
         layers.append((Value(array=_opened(node, packed, scale, zeros, bits).astype(x.dtype)), bias))
-    # Without separate router weights, ONNX Runtime normalises those of the chosen experts, whatever the attribute says.
+    # Without separate router weights, ONNX Runtime always normalises the weights of the chosen experts.
     normal = given[12] is None or bool(node.get("normalize_routing_weights", 0))
     return mixture(node, x, routed(node, scores, given[12], normal), layers)
 

@@ -133,7 +133,7 @@ def _runs(
 
 
 def _lost(c: Runs, tokens: Value, end: Value | None, segments: Value | None, k: int) -> Value | None:
-    """Whether the token k positions back is cut off: it is an end token, or a segment's border follows it."""
+    """Whether the token k positions back is cut off: it is an end token, or a segment begins after it."""
     found = None if end is None else c("equal", tokens, end)
     if segments is None or not k:
         return found

@@ -117,7 +117,7 @@ def dynamic_product(
     low = node.call("minimum", node.call("min", a, axis=axis), zero)
     high = node.call("maximum", node.call("max", a, axis=axis), zero)
     scale = node.value("divide", node.call("subtract", high, low), node.scalar(255, a))
-    # All zeros have no range.
+    # A range of zeros has no scale.
     scale = node.value("where", node.call("equal", scale, zero), node.scalar(1, a), scale)
     place = node.call("round", node.call("negative", node.call("divide", low, scale)))
     a_zero = node.value("cast", node.call("clip", place, a_min=0.0, a_max=255.0), dtype="uint8")

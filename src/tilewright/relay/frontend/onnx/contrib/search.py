@@ -138,7 +138,7 @@ class Beams(Search):
             return self.step(own, logits, state, length, False)
 
         sequences, sums, hypotheses, scores, done, *rest = self.loop(after, going, step)
-        # Unfinished sequences take part as they are.
+        # Unfinished sequences take part unchanged.
         whole = self.averaged(sums, self.number(self.most, "int64"))
         ends = self("where", self("expand_dims", done, axis=1), self.number(-np.inf, "float32"), whole)
         found, best = self.merged(hypotheses, scores, self.apart(sequences), ends, self.answers)

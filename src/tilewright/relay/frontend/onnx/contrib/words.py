@@ -105,7 +105,7 @@ def _path(config: Config, costs: np.ndarray) -> np.ndarray:
     origin = np.zeros((rows + 1, columns + 1), np.int8)
     for i in range(1, rows + 1):
         for j in range(1, columns + 1):
-            # Of two paths of equal cost, the one along the row is taken.
+            # If two paths have the same cost, the one along the row is taken.
             before = (total[i - 1, j - 1], total[i - 1, j], total[i, j - 1])
             k = 0 if before[0] < min(before[1:]) else 1 if before[1] < min(before[0], before[2]) else 2
             total[i, j], origin[i, j] = table[i - 1, j - 1] + before[k], k

@@ -331,7 +331,7 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Tensor:
     old = x.shape
     rank = max(len(old), len(new))
     old, new = [*[1] * (rank - len(old)), *old], [*[1] * (rank - len(new)), *new]
-    # Of a number and a symbol, the number is the broadcast extent; the other one is 1 or equal.
+    # The broadcast extent of a number and a symbol is the number; the symbol is 1 or equal to it.
     target = [
         o if isinstance(n, int) and n == 1 or isinstance(o, int) and o != 1 and not isinstance(n, int) else n
         for o, n in zip(old, new, strict=True)

@@ -68,7 +68,7 @@ def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequenc
         return x
     nearest = node.get("mode", "nearest") == "nearest"
     antialias = bool(node.get("antialias", 0)) and not nearest
-    # For a crop, image.resize computes positions with TensorFlow's order of operations, which would change the nearest element.
+    # image.resize would crop with TensorFlow's order of operations, which would change the nearest element.
     same = not antialias and all([not nearest if crop else axis.exact for axis in changed])
     if same and 3 <= len(shape) <= 5 and min([axis.number for axis in changed]) >= 2:
         made = _image(node, c, x, changed, mode)

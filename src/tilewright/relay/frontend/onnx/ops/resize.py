@@ -29,7 +29,7 @@ MODES = (
 def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
     """The position of each output element in the input.
 
-    In float32, as the operator requires: 1.5 / 0.6 must be 2.5, which it is not for the double nearest to 0.6.
+    In float32, as the operator requires: 1.5 / 0.6 must give 2.5. The double nearest to 0.6 would give another result.
     """
     x = np.arange(target, dtype=np.float32)
     scale = float(np.float32(scale))

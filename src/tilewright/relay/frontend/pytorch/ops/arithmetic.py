@@ -269,7 +269,7 @@ def atan2(c: TorchCall, a: Operand, b: Operand) -> Value:
     turn = c.call("where", down, c.number(-np.pi, x.dtype), c.number(np.pi, x.dtype))
     right = c.call("where", down, c.number(-np.pi / 2, x.dtype), c.number(np.pi / 2, x.dtype))
     left = c.call("less", c.call("where", c.call("equal", x, 0), c.call("divide", c.number(1, x.dtype), x), x), 0)
-    # For x = 0 the angle is a right angle; for y = 0, too, the sign of x decides.
+    # For x = 0 the angle is a right angle, except for y = 0: then the sign of x decides.
     upright = c.call("where", c.call("equal", y, 0), y, right)
     base = c.call("where", c.call("equal", x, 0), upright, angle)
     shifted = c.call("logical_and", left, c.call("logical_or", c.call("not_equal", x, 0), c.call("equal", y, 0)))

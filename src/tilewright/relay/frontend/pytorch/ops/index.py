@@ -214,7 +214,7 @@ def _scatter_reduce(
     c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
 ) -> Value:
     if x.dtype == "bool":
-        # For bools, sum and max are a logical or, product and min a logical and.
+        # For bools, sum and max are the logical or; product and min are the logical and.
         either = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
         whole = [c.cast(v, "uint8") for v in (x, source)]
         return c.cast(_scatter_reduce(c, whole[0], dim, indices, whole[1], either, include_self), "bool")

@@ -67,7 +67,7 @@ def _embedding_bag_with_padding(
     c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool, mode: int, sparse: bool,
     per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None,
 ) -> list[Value | None]:  # fmt: skip
-    # Here a negative row counts from the end; for the operators below -1 means none.
+    # A negative row counts from the end here; the operators below use -1 for no row.
     row = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + weight.known_extent(0)
     return _embedding_bag(
         c, weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last_offset, row

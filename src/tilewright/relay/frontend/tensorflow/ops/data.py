@@ -178,7 +178,7 @@ def _run_ragged_dense(config: Config, values: np.ndarray, *rows: np.ndarray) -> 
     count = 0
     if kinds[0] == "FIRST_DIM_SIZE":
         count, kinds, parts = int(parts[0]), kinds[1:], parts[1:]
-    # For each value its index along each axis, from the innermost rows outwards.
+    # The index of each value along each axis, from the innermost rows outwards.
     at: list[np.ndarray] = []
     owner = np.arange(len(values))
     extents: list[int] = []

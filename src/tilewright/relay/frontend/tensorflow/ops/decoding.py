@@ -73,7 +73,7 @@ def _greedy_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndar
 
 @string_host("tf.beams")
 def _beam_table(config: Config, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """For each example the most probable sequences with the logarithms of their probabilities (prefix search)."""
+    """The most probable sequences of each example, with the logarithms of their probabilities (prefix search)."""
     blank = x.shape[2] - 1
     found = []
     logs = x.astype(np.float64) - np.logaddexp.reduce(x.astype(np.float64), 2, keepdims=True)

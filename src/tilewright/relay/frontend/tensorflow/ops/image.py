@@ -104,7 +104,7 @@ def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Value:
     least = c.call("minimum", c.call("minimum", r, g), b)
     spread = c.call("subtract", most, least)
     moved = c.call("floor_mod", c.call("add", hue, c.cast(delta, x.dtype)), c.number(1, x.dtype))
-    # By the minimum and maximum component. Saturation is undefined for negative colours.
+    # The result keeps the minimum and maximum component. Saturation is undefined for negative colours.
     return _image(c, [c.call("add", c.call("multiply", p, spread), least) for p in _of_hue(c, moved)])
 
 

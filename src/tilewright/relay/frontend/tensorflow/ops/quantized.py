@@ -28,7 +28,7 @@ def _fake(c: NodeCall, x: Value, *given: Value) -> Value:
     first = (-(2 ** (bits - 1)) + narrow) if signed else 0
     last = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
     none = c.number(0, x.dtype)
-    # Of the grids for the two bounds, the finer one would cut off the other bound.
+    # Each bound asks for a grid. The finer one would cut off the other bound.
     up = c.call(
         "where",
         c.call("greater", high, none),

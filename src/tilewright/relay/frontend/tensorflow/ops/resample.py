@@ -30,7 +30,7 @@ KERNELS: dict[str, tuple[float, Any]] = {
 def _filter(extent: int, size: int, scale: float, move: float, kind: str, smooth: bool) -> np.ndarray:
     """(size, extent): the weight of each input element in each result element."""
     reach, f = KERNELS[kind]
-    # In float32, like TensorFlow: rounding decides whether elements at the filter's edge count.
+    # Computed in float32, like in TensorFlow: rounding decides whether elements at the filter's edge count.
     step = np.float32(1) / np.float32(scale)
     wide = np.maximum(step, np.float32(1)) if smooth else np.float32(1)
     out = np.zeros((size, extent), np.float32)

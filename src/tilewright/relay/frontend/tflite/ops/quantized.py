@@ -98,7 +98,7 @@ def alike(node: Node, x: Value, y: Value) -> tuple[Value, Value]:
 def scaled_once(node: Node, x: Value, factors: Any) -> Value:
     """Sums of FULLY_CONNECTED times factors along the last axis: multipliers of 31 bits, rounded once, halves upwards. The result is int32
     if all factors are below 1 and either all or none are below 1/2, else int64."""
-    # For 48-bit sums, smaller factors matter: down to those that round the largest sum to 0.
+    # 48-bit sums allow smaller factors: down to those that round the largest sum to 0.
     least = -47 if x.dtype == "int64" else -31
     pairs = [multiplier(float(f), least) for f in np.atleast_1d(np.asarray(factors, np.float64))]
     down = np.array([-s for _, s in pairs], np.int32)

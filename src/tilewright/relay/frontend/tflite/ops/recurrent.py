@@ -147,7 +147,7 @@ STATES = ("float32", "int8", "uint8", "int16")
 
 
 def need_state(state: Value, batch: Dim) -> None:
-    """Raises DiagnosticError for a state that is no row of numbers for each example."""
+    """Raises DiagnosticError for a state that does not have one row of numbers for each example."""
     if state.ndim != 2 or not may_equal(state.shape[0], batch) or state.dtype not in STATES:
         raise DiagnosticError(
             f"its state is {state.dtype} of the shape {shape_text(state.shape)}, where {batch} examples have a row each"
