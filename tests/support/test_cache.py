@@ -59,6 +59,25 @@ def test_entries_that_changed_places_are_found(tmp_path: Path) -> None:
         np.testing.assert_array_equal(cache.map(k), content)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_no_entry(tmp_path: Path, kind: str) -> None:
+    """Pipes would be waited for, and /dev/zero be read until memory ends."""
+    cache, k = Cache(tmp_path), key("x")
+    place = cache.file(k)
+    place.parent.mkdir()
+    for read in (cache.get, cache.map):
+        if kind == "pipe":
+            os.mkfifo(place)
+        elif kind == "device":
+            place.symlink_to("/dev/zero")
+        else:
+            place.mkdir(exist_ok=True)
+        with pytest.warns(UserWarning, match="is damaged; it is removed and compiled anew"):
+            assert read(k) is None
+    cache.put(k, b"object")
+    assert cache.get(k) == b"object"
+
+
 def swap(a: Path, b: Path) -> None:
     a.rename(a.with_name("aside"))
     b.rename(a)

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -118,8 +118,12 @@ class Cache:
             return None
         path = self.file(entry)
         try:
-            raw = path.read_bytes()
+            with _opened(path) as file:
+                raw = file.read()
         except FileNotFoundError:
+            return None
+        except _NotAFile:
+            self._damaged(path)
             return None
         except OSError as error:
             self._warn(
@@ -141,7 +145,11 @@ class Cache:
             return None
         path = self.file(entry)
         try:
-            pages = np.memmap(path, np.uint8, "c").view(np.ndarray)
+            with _opened(path) as file:
+                pages = np.memmap(file, np.uint8, "c").view(np.ndarray)
+        except _NotAFile:
+            self._damaged(path)
+            return None
         except (OSError, ValueError):
             # Absent, or without a byte.
             return None
@@ -250,6 +258,22 @@ class Cache:
             warnings.warn(text, stacklevel=3)
 
 
+class _NotAFile(OSError):
+    """A directory, a device or a pipe lies where an entry should."""
+
+
+def _opened(path: Path) -> BinaryIO:
+    """An entry, opened to be read. Pipes are not waited for, and devices, which may have no end, are not read: _NotAFile."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except IsADirectoryError as error:
+        raise _NotAFile from error
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return os.fdopen(number, "rb")
+    os.close(number)
+    raise _NotAFile
+
+
 def _checksum(entry: str, content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES, key=entry.encode()).digest()
 
@@ -272,7 +296,7 @@ def _used(path: Path) -> None:
 def _remove(path: Path) -> None:
     # Gone already, or not ours to remove; either way the next writer replaces it.
     with contextlib.suppress(OSError):
-        path.unlink()
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 _default = Cache()
