@@ -109,7 +109,10 @@ def fixed_value(name: str, text: str) -> Array:
         raise TVMError(
             f"--value {name}={text}: a value is a number, numbers separated by commas, true, false, or a file NAME.npy"
         ) from None
-    return np.array(numbers if len(numbers) > 1 else numbers[0])
+    value = np.array(numbers if len(numbers) > 1 else numbers[0])
+    if value.dtype == object:
+        raise TVMError(f"--value {name}={text}: a number in it is too large for 64 bits")
+    return value
 
 
 def _number(word: str) -> int | float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -120,9 +121,35 @@ class NamesType(click.ParamType[list[str]]):
         if isinstance(value, list):
             return value
         names = [n.strip() for n in str(value).split(",")]
-        if not all(names):
+        if not all([part for n in names for part in n.split("=", 1)]):
             self.fail(f"{value!r} is not a list of names such as layer3,layer4", param, ctx)
+        need_once([n.split("=", 1)[0] for n in names])
         return names
+
+
+class FiniteRange(click.FloatRange):
+    """A finite number within bounds. NaN is within all bounds, as it compares."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+def need_once(names: Sequence[str]) -> None:
+    """Raises BadParameter if a name is given twice: one of the two would count for nothing."""
+    twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
+    if twice is not None:
+        raise click.BadParameter(f"{twice!r} is given twice")
+
+
+def named_once(
+    ctx: click.Context, param: click.Parameter, given: Sequence[tuple[str, Any]]
+) -> Sequence[tuple[str, Any]]:
+    """The values of an option NAME=VALUE, each of a name of its own."""
+    need_once([name for name, _ in given])
+    return given
 
 
 model_argument = click.argument("model", type=click.Path(exists=True, path_type=Path))
@@ -131,6 +158,7 @@ shape_option = click.option(
     "shapes",
     type=ShapeType(),
     multiple=True,
+    callback=named_once,
     help="Pin the shape of an input: name=1,3,48,320; with an element type for TorchScript: ids=1,16:int64. Repeat for each input."
     " Dimensions that stay dynamic run in the virtual machine; pinned dimensions run faster.",
 )
@@ -195,6 +223,7 @@ model_options = gathered(
             "values",
             type=ValueType(),
             multiple=True,
+            callback=named_once,
             help="Replace an input by a constant: sr=16000, axes=0,1, mask=mask.npy. Repeat for each input.",
         ),
         click.option(
@@ -243,12 +272,13 @@ feed_options = gathered(
             type=input_path,
             help="An .npz file with an array for each input, or NAME.npy. Inputs that are not given are random, and a note says so.",
         ),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."),
         click.option(
             "--run-shape",
             "run_shapes",
             type=ShapeType(),
             multiple=True,
+            callback=named_once,
             help="Shape of a random input that has dynamic dimensions: ids=4,100. The dimensions stay dynamic.",
         ),
         click.option("--cast", is_flag=True, help="Convert inputs to the element types of the model."),
@@ -260,7 +290,7 @@ duration_option = click.option(
     "--duration",
     "--seconds",
     "seconds",
-    type=click.FloatRange(0.1),
+    type=FiniteRange(0.1),
     default=3.0,
     show_default=True,
     help="Measuring time in seconds.",

@@ -11,6 +11,7 @@ from tilewright.cli import cli
 from tilewright.cli.options import (
     Build,
     Feed,
+    FiniteRange,
     feed_options,
     input_path,
     model_options,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @top_option(15, "layers with the largest errors")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     help="Largest error of an output, as a share of its largest value; exit code 1 above it."
     "  [default: 1e-3 at fp32 with another runtime, else none]",
 )
