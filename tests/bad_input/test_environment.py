@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import re
 import resource
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +306,7 @@ def test_faults_of_the_environment(error: BaseException, text: str | None) -> No
     assert environment_fault(error) == text
 
 
+PACKED = "it is cut off or damaged, or no file of its kind"
 MEANINGS = [
     (KeyError("x"), "x is missing"),
     (TypeError("reshape takes a tensor, not a tuple"), "reshape takes a tensor, not a tuple"),
@@ -319,6 +324,14 @@ MEANINGS = [
     (ValueError("invalid literal for int() with base 10: 'x'"), "a number in it cannot be read"),
     (ValueError("the axis is 4, but must be below 3"), "the axis is 4, but must be below 3"),
     (MemoryError(), "there is not enough memory"),
+    (tarfile.ReadError("file could not be opened successfully:\n- method gz: ReadError('empty file')"), PACKED),
+    (zipfile.BadZipFile("File is not a zip file"), PACKED),
+    (gzip.BadGzipFile("Not a gzipped file (b'he')"), PACKED),
+    (zlib.error("Error -3 while decompressing data: invalid block type"), PACKED),
+    (
+        ValueError("Object arrays cannot be loaded when allow_pickle=False"),
+        "it holds Python objects (pickles), which are not loaded from files",
+    ),
     (OSError(28, "No space left on device"), "No space left on device"),
     (FileNotFoundError(2, "No such file or directory", "a.onnx"), "a.onnx: No such file or directory"),
     (RecursionError("maximum recursion depth exceeded"), "it is nested too deeply"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -17,8 +18,11 @@ import pytest
 import tilewright as tvm
 from tests.cli.command import command, relu_model
 from tilewright import relay, te
+from tilewright.cli.tensors import converted
 from tilewright.contrib import graph_executor
+from tilewright.runtime.packed_func import global_func
 from tilewright.support import cache, linker
+from tilewright.support.errors import TVMError
 from tilewright.target import host_cpu
 
 
@@ -121,7 +125,11 @@ INPUTS = [
     ),
     (
         {"x": np.array([{}], dtype=object)},
-        "in.npz cannot be read as an .npz or .npy file: Object arrays cannot be loaded when allow_pickle=False",
+        "in.npz cannot be read as an .npz or .npy file: it holds Python objects (pickles), which are not loaded from files",
+    ),
+    (
+        {"x": np.zeros((2, 3), "complex64")},
+        "input x complex64 2x3 does not fit the model, which takes x float32 2x3",
     ),
 ]
 
@@ -132,10 +140,31 @@ def test_inputs(arrays: dict[str, np.ndarray], text: str) -> None:
     assert refused("run", "relu.so", "-i", "in.npz") == f"error: {text}\n"
 
 
+CASTS = [
+    (np.full((2, 3), 1e300), "input x: --cast does not convert it, since float32 does not hold all its numbers"),
+    (
+        np.zeros((2, 3), "complex64"),
+        "input x complex64 2x3 does not fit the model, which takes x float32 2x3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), CASTS)
+def test_casts_that_would_lose_numbers(value: np.ndarray, text: str) -> None:
+    np.savez("in.npz", x=value)
+    assert refused("run", "relu.so", "-i", "in.npz", "--cast") == f"error: {text}\n"
+
+
+@pytest.mark.parametrize(("value", "wanted"), [([1.5, np.nan], "int64"), ([2**40], "int32"), ([-1], "uint8")])
+def test_integers_that_casts_do_not_hold(value: list[float], wanted: str) -> None:
+    with pytest.raises(TVMError, match=f"--cast does not convert it, since {wanted} does not hold all its numbers"):
+        converted("i", np.array(value), np.dtype(wanted))
+
+
 def test_input_that_is_no_archive() -> None:
     Path("in.npz").write_bytes(b"PK\x03\x04" + bytes(50))
     assert refused("run", "relu.so", "-i", "in.npz") == (
-        "error: in.npz cannot be read as an .npz or .npy file: File is not a zip file\n"
+        "error: in.npz cannot be read as an .npz or .npy file: it is cut off or damaged, or no file of its kind\n"
     )
     assert refused("run", "relu.so", "-i", "relu.onnx") == (
         "error: relu.onnx is not an .npz or .npy file; numpy.savez('relu.npz', name=array) writes one\n"
@@ -288,6 +317,20 @@ def packed(value: np.ndarray, out: np.ndarray) -> str:
     with pytest.raises((ValueError, TypeError, tvm.TVMError)) as caught:
         add(value, out)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "what"), [(["a"], "strings"), ([{}], "Python objects")])
+def test_arrays_without_numbers(value: list[Any], what: str) -> None:
+    """Everywhere the same text: by reference, as an argument of a function, and in the virtual machine."""
+    given = np.array(value, None if what == "strings" else object)
+    text = f"arrays of {what} have no elements that kernels know. What takes strings takes their numbers"
+    x = relay.var("x", shape=(1,))
+    machine = relay.create_executor(
+        "vm", tvm.IRModule.from_expr(relay.Function([x], x + x)), tvm.cpu(), "llvm"
+    ).evaluate()
+    for take in (tvm.nd.array, tvm.nd.from_dlpack, global_func("runtime.CheckSeal"), machine):
+        with pytest.raises(TypeError, match=re.escape(text)):
+            take(given)
 
 
 def test_packed_function() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -147,3 +149,58 @@ def test_how_much_is_said(folder: Path, tmp_path: Path) -> None:
 def test_every_command_has_an_example(verb: str) -> None:
     done = command(verb, "--help")
     assert done.code == 0 and f"\n  tilewright {verb} " in done.out
+
+
+def test_damage_is_found_before_a_library_is_described(folder: Path, tmp_path: Path) -> None:
+    for name, library in (("m.so", folder / "dense.so"), ("m.tar", tmp_path / "whole.tar")):
+        if not library.exists():
+            assert command("compile", folder / "dense.onnx", "-q", "-o", library).code == 0
+        data = bytearray(library.read_bytes())
+        data[len(data) // 2] ^= 1
+        (tmp_path / name).write_bytes(data)
+        done = command("inspect", tmp_path / name)
+        assert done.code == 1 and done.err == (
+            f"error: {tmp_path / name} is damaged: its checksum does not agree; copy or compile it again\n"
+        )
+
+
+PACKED = "it is cut off or damaged, or no file of its kind"
+
+
+@pytest.mark.parametrize(
+    "content, text",
+    [(b"", PACKED), (b"hello" * 1000, PACKED), (gzip.compress(b"hello")[:-6], "it ends too early")],
+    ids=["empty", "text", "cut off"],
+)
+def test_an_archive_that_is_none(tmp_path: Path, content: bytes, text: str) -> None:
+    library = tmp_path / "m.tar"
+    library.write_bytes(content)
+    done = command("inspect", library)
+    assert done.code == 1 and done.err == (f"error: {library} cannot be inspected: {text}; copy or compile it again\n")
+    done = command("run", library)
+    assert done.code == 1 and done.err == (f"error: {library} is not an archive of objects: {text}\n")
+
+
+@pytest.mark.parametrize("words", ["inspect", "run"])
+def test_what_is_no_file(tmp_path: Path, words: str) -> None:
+    """A device has no end, and a pipe is waited for."""
+    os.mkfifo(tmp_path / "pipe.so")
+    for place in (tmp_path / "pipe.so", tmp_path / "zero.so"):
+        if not place.exists():
+            place.symlink_to("/dev/zero")
+        done = command(words, place)
+        assert done.code == 1 and done.err == f"error: {place} is no file, so it is no library\n"
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (("bench", "--duration", "nan"), "'nan' is not a finite number"),
+        (("bench", "--duration", "inf"), "'inf' is not a finite number"),
+        (("compare", "--tolerance", "nan"), "'nan' is not a finite number"),
+        (("run", "--seed", "-1"), "-1 is not in the range x>=0"),
+    ],
+)
+def test_wrong_numbers(folder: Path, words: tuple[str, ...], text: str) -> None:
+    done = command(words[0], folder / "dense.onnx", *words[1:])
+    assert done.code == 2 and text in done.err, done.err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import lzma
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
 from tilewright.runtime.linking.object_file import ElfFile
 from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
+from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
 
 TARGET = "__tilewright_target"
@@ -26,11 +29,17 @@ def inspected(path: Path) -> dict[str, Any]:
         raise TVMError(
             f"{path} is not a compiled library ({', '.join(LIBRARIES)}); for a model file use: tilewright import {path} --check"
         )
+    if not path.is_file():
+        raise TVMError(f"{path} is no file, so it is no library")
+    try:
+        global_func("runtime.CheckSeal")(str(path))
+    except ValueError as error:
+        raise TVMError(str(error)) from error
     try:
         parts = [ElfFile(data) for data in contents(path)]
         texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := p.content(name))}
         facts = {name: json.loads(text.rstrip(b"\0")) for name, text in texts.items()}
-    except (ValueError, tarfile.TarError, EOFError) as error:
+    except (ValueError, tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TVMError(f"{path} cannot be inspected: {said(error)}; copy or compile it again") from error
     model = facts.get(METADATA, {})
     target = model.get("target") or facts.get(TARGET)

@@ -78,16 +78,31 @@ def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], ca
         native = value.astype(value.dtype.newbyteorder("="), copy=False) if value.dtype.kind in "biufc" else value
         if native.dtype.kind in "US":
             native = native.astype(object)
-        if fits and native.dtype != wanted and cast and native.dtype.kind in "biufc":
-            native = native.astype(wanted)
+        # The imaginary part would be lost.
+        converts = fits and native.dtype.kind in ("biufc" if wanted.kind == "c" else "biuf")
+        if converts and native.dtype != wanted and cast:
+            native = converted(name, native, wanted)
         if not fits or native.dtype != wanted:
-            remedy = "; --cast converts the type" if fits and native.dtype.kind in "biufc" else ""
+            remedy = "; --cast converts the type" if converts else ""
             raise TVMError(
                 f"input {described(name, value.dtype.name, value.shape)} does not fit the model, which takes"
                 f" {described(name, info.dtype, info.shape)}{remedy}"
             )
         found[name] = native
     return found
+
+
+def converted(name: str, value: Array, wanted: np.dtype[Any]) -> Array:
+    """An input in another element type. Raises TVMError if that has no such numbers."""
+    kinds = wanted.kind in "iu" and value.dtype.kind in "iu"
+    try:
+        with np.errstate(invalid="raise", over="raise"):
+            made = value.astype(wanted)
+    except FloatingPointError:
+        made = None
+    if made is None or (kinds and not np.array_equal(made, value)):
+        raise TVMError(f"input {name}: --cast does not convert it, since {wanted} does not hold all its numbers")
+    return made
 
 
 def extents(

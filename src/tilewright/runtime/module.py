@@ -347,7 +347,11 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     """Loads a library: `.so` (or `.dylib`), or `.o` and `.tar`, which are linked first."""
     name = os.fspath(path)
     if not os.path.isfile(name):
-        raise ValueError(f"cannot find the library file {name}")
+        raise ValueError(
+            f"{name} is no file, so it is no library"
+            if os.path.exists(name)
+            else f"cannot find the library file {name}"
+        )
     if name.endswith((".o", ".tar")):
         from tilewright.runtime.linking.export import link_for_loading
 

@@ -219,18 +219,24 @@ def numeric_array(value: Any, dtype: str | None = None) -> np.ndarray[Any, Any]:
     """Converts numbers of NumPy or PyTorch to an array; with a dtype, to an array of it in row-major order. Raises TypeError for
     strings and Python objects."""
     values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    _need_numbers(values)
+    return values if dtype is None else np.asarray(values, to_numpy_dtype(dtype), order="C")
+
+
+def _need_numbers(values: np.ndarray[Any, Any]) -> None:
+    """Raises TypeError for strings and Python objects."""
     if values.dtype.kind in "USO":
         what = "strings" if values.dtype.kind in "US" else "Python objects"
         raise TypeError(
             f"arrays of {what} have no elements that kernels know. What takes strings takes their numbers:"
             " relay.frontend.encode_strings(...)"
         )
-    return values if dtype is None else np.asarray(values, to_numpy_dtype(dtype), order="C")
 
 
 def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
     """An NDArray over the memory of a NumPy array, which it keeps alive. Raises ValueError where the array's byte order is another
-    machine's, or elements do not lie at multiples of their size."""
+    machine's, or elements do not lie at multiples of their size, and TypeError for strings and Python objects."""
+    _need_numbers(values)
     code = parse_dtype(values.dtype)
     need_native_order(values)
     size = values.dtype.itemsize

@@ -85,6 +85,8 @@ def said(error: BaseException) -> str:
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     if type(error).__module__ == "struct":
         return "it ends too early"
+    if type(error).__module__ in _PACKED or type(error).__name__ in ("BadZipFile", "BadGzipFile"):
+        return "it is cut off or damaged, or no file of its kind"
     if isinstance(error, TVMError) or type(error).__module__ != "builtins":
         return text or type(error).__name__
     if isinstance(error, KeyError):
@@ -96,6 +98,8 @@ def said(error: BaseException) -> str:
     return text or type(error).__name__
 
 
+_PACKED = ("tarfile", "zipfile", "zlib", "_lzma")
+"""Modules of the standard library that read archives and compressed files, with errors in their own words."""
 _OTHER_KIND = "something in it is of another kind than its place takes"
 _MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
     (MemoryError, "", "there is not enough memory"),
@@ -114,6 +118,11 @@ _MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
     (StopIteration, "", "it ends too early"),
     (EOFError, "", "it ends too early"),
     (ValueError, "values to unpack", "something in it has another number of elements than are read"),
+    (
+        ValueError,
+        "Object arrays cannot be loaded",
+        "it holds Python objects (pickles), which are not loaded from files",
+    ),
     (ValueError, r"invalid literal for int\(\)|could not convert string to float", "a number in it cannot be read"),
 )
 """Explanations of Python's own exceptions, by their messages, for faults in the input. Other messages are kept."""

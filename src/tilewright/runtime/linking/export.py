@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import lzma
 import platform
 import shlex
 import struct
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -155,7 +157,7 @@ def link_for_loading(path: str) -> str:
                         (place / member.name).write_bytes(data.read())
                     elif name.endswith(".c"):
                         sources.append((place / f"{name}.o", data.read().decode()))
-    except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, UnicodeDecodeError) as error:
         raise TVMError(f"{path} is not an archive of objects: {said(error)}") from error
     _compile_sources(place, sources)
     files = sorted(place.glob("*.o"))
