@@ -37,6 +37,7 @@ LAYERS = [
     "micro",
     "vta",
     "contrib",
+    "exec",
     "cli",
     "testing",
 ]

@@ -12,7 +12,20 @@ from tilewright.cli.subcommands import (
     inspect,
     memory,
     profile,
+    rpc,
     run,
 )
 
-__all__ = ["bench", "cache", "compare", "compile", "completion", "importing", "inspect", "memory", "profile", "run"]
+__all__ = [
+    "bench",
+    "cache",
+    "compare",
+    "compile",
+    "completion",
+    "importing",
+    "inspect",
+    "memory",
+    "profile",
+    "rpc",
+    "run",
+]

@@ -157,7 +157,7 @@ cdef extern from * nogil:
     int TWTensorFromMemory(const DLTensor*, void*, void (*)(void*) noexcept, void**)
     void TWCopyMemory(void*, const void*, size_t) noexcept nogil
     int TWTensorEmpty(int32_t, const int64_t*, const DLDataType*, const DLDevice*, void**)
-    int TWTensorEmptyInScope(int32_t, const int64_t*, const DLDataType*, const DLDevice*, const char*, void**)
+    int TWTensorEmptyInScope(int32_t, const int64_t*, const DLDataType*, const DLDevice*, const char*, void**) noexcept nogil
     int TWTensorCopy(const DLTensor*, const DLTensor*) noexcept nogil
     int TWSynchronize(int, int, void*) noexcept nogil
     int TWStreamCreate(int, int, void**) noexcept nogil

@@ -116,15 +116,22 @@ def tensor_empty(shape, dtype, device, scope=None):
     cdef DLDevice where
     cdef void* handle = NULL
     cdef const char* memory = NULL
-    if len(shape) > 32:
-        raise ValueError(f"at most 32 dimensions are supported, got {len(shape)}")
+    cdef int32_t ndim = len(shape)
+    cdef int code
+    if ndim > 32:
+        raise ValueError(f"at most 32 dimensions are supported, got {ndim}")
     fill_dims(shape, dims)
     kind.code, kind.bits, kind.lanes = dtype
     where.device_type, where.device_id = device.device_type, device.device_id
     if scope is not None:
         text = scope.encode()
         memory = text
-    if TWTensorEmptyInScope(len(shape), dims, &kind, &where, memory, &handle):
+    if where.device_type == 1:
+        code = TWTensorEmptyInScope(ndim, dims, &kind, &where, memory, &handle)
+    else:  # another machine may be asked
+        with nogil:
+            code = TWTensorEmptyInScope(ndim, dims, &kind, &where, memory, &handle)
+    if code:
         fail_with_last()
     return adopt(handle, kTVMFFITensor)
 
@@ -193,7 +200,10 @@ def synchronize(Device device, stream):
 def create_stream(Device device):
     """A new stream."""
     cdef void* made = NULL
-    if TWStreamCreate(device.device_type, device.device_id, &made):
+    cdef int code
+    with nogil:
+        code = TWStreamCreate(device.device_type, device.device_id, &made)
+    if code:
         fail_with_last()
     return <uintptr_t> made
 
@@ -201,14 +211,20 @@ def create_stream(Device device):
 def free_stream(Device device, stream):
     """Gives a stream back."""
     cdef uintptr_t which = stream
-    if TWStreamFree(device.device_type, device.device_id, <void*> which):
+    cdef int code
+    with nogil:
+        code = TWStreamFree(device.device_type, device.device_id, <void*> which)
+    if code:
         fail_with_last()
 
 
 def set_stream(Device device, stream):
     """Sets the stream for the work of this thread on the device."""
     cdef uintptr_t which = stream
-    if TWSetStream(device.device_type, device.device_id, <void*> which):
+    cdef int code
+    with nogil:
+        code = TWSetStream(device.device_type, device.device_id, <void*> which)
+    if code:
         fail_with_last()
 
 
@@ -216,7 +232,10 @@ def order_streams(Device device, first, then):
     """Makes later work of the stream `then` wait for the work given to `first` so far."""
     cdef uintptr_t a = first
     cdef uintptr_t b = then
-    if TWOrderStreams(device.device_type, device.device_id, <void*> a, <void*> b):
+    cdef int code
+    with nogil:
+        code = TWOrderStreams(device.device_type, device.device_id, <void*> a, <void*> b)
+    if code:
         fail_with_last()
 
 

@@ -7,9 +7,14 @@ from typing import ClassVar
 
 from tilewright.runtime import _ffi
 
+DEVICES_OF_A_SESSION = 128
+"""Types of devices of session n begin at (n + 1) times this."""
+
 
 class Device(_ffi.Device):
-    """A device type and an index."""
+    """A device type and an index. session: that of a remote device, which lives as long as the device does."""
+
+    session: object = None
 
     kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal = 1, 2, 3, 4, 7, 8
     kDLVPI, kDLROCM, kDLROCMHost, kDLExtDev = 9, 10, 11, 12
@@ -132,6 +137,9 @@ class Device(_ffi.Device):
         _ffi.synchronize(self, stream or 0)
 
     def __repr__(self) -> str:
+        session, kind = divmod(self.device_type, DEVICES_OF_A_SESSION)
+        if session:
+            return f"remote[{session - 1}]:{Device(kind, self.device_id)}"
         return f"{self.DEVICE_TYPE_TO_NAME.get(self.device_type, f'device_type_{self.device_type}')}({self.device_id})"
 
     def __reduce__(self) -> tuple[type[Device], tuple[int, int]]:

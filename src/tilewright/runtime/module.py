@@ -12,9 +12,11 @@ from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
+from tilewright.runtime.device import DEVICES_OF_A_SESSION
 from tilewright.runtime.linking.module_source import HELD, ModuleSource
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
+from tilewright.support.errors import RPCError
 from tilewright.support.files import write_whole
 
 # What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
@@ -141,6 +143,19 @@ class Module(_ffi.Object):
     ) -> Callable[..., BenchmarkResult]:
         """A function that measures a call natively: `number` runs make one result, `repeat` results are taken. The clock is that of the
         device, where it has one; else it is the CPU's, once the device has done all."""
+        if self.type_key == "rpc":
+            return self._remote_evaluator(
+                func_name,
+                dev,
+                number,
+                repeat,
+                min_repeat_ms,
+                limit_zero_time_iterations,
+                cooldown_interval_ms,
+                repeats_to_cooldown,
+                cache_flush_bytes,
+                f_preproc,
+            )
         before: Any = None
         if isinstance(f_preproc, str):
             before = global_func(f_preproc) if f_preproc else None
@@ -159,6 +174,17 @@ class Module(_ffi.Object):
             before,
             dev,
         )
+
+    def _remote_evaluator(
+        self, func_name: str, dev: _ffi.Device, *plan: int | str | PackedFunc | Callable[..., Any]
+    ) -> Callable[..., BenchmarkResult]:
+        """The same by the clock of the other side, whose device `dev` is."""
+        if not isinstance(plan[-1], str):
+            raise ValueError("the function before each repeat is one of the server's: f_preproc is its name")
+        make = global_func("rpc.SessionFunction")(self, "runtime.RPCTimeEvaluator")
+        if make is None:
+            raise RPCError("the server cannot measure: it has no function `runtime.RPCTimeEvaluator`")
+        return _results_of(make(self, func_name, dev.device_type % DEVICES_OF_A_SESSION, dev.device_id, *plan))
 
     def get_source(self, fmt: str = "") -> str:
         """The module's text: `ll` LLVM IR, `s` or `asm` assembly, `c` C; ValueError lists the formats there are."""
@@ -266,8 +292,10 @@ _ffi.register_class(73, Module)
 
 
 def _evaluator(*plan: Any) -> Callable[..., BenchmarkResult]:
-    timed = global_func("runtime.TimeEvaluator")(*plan)
+    return _results_of(global_func("runtime.TimeEvaluator")(*plan))
 
+
+def _results_of(timed: PackedFunc) -> Callable[..., BenchmarkResult]:
     def evaluator(*args: Any) -> BenchmarkResult:
         """Runs and measures."""
         data: bytes = timed(*args)

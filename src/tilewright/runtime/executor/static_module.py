@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.benchmark import BenchmarkResult
-from tilewright.runtime.device import Device
+from tilewright.runtime.device import DEVICES_OF_A_SESSION, Device
 from tilewright.runtime.module import Module, time_function
 from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numeric_array
 
@@ -18,6 +18,7 @@ class StaticModule:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._is_remote = module.type_key == "rpc"
         self._set_input = module["set_input"]
         self._set_input_zero_copy = module["set_input_zero_copy"]
         self._set_output_zero_copy = module["set_output_zero_copy"]
@@ -47,6 +48,9 @@ class StaticModule:
         return bool(self.module["is_bound"](name))
 
     def _set(self, key: str | int, value: Any) -> None:
+        if self._is_remote and not (isinstance(value, NDArray) and value.device.device_type >= DEVICES_OF_A_SESSION):
+            self.get_input(key).copyfrom(value)
+            return
         if not isinstance(value, NDArray):
             known = getattr(value, "dtype", None) in self._taken.get(key, ())
             if not known or (isinstance(value, np.ndarray) and not value.flags.c_contiguous):

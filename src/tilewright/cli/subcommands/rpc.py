@@ -1,0 +1,48 @@
+"""`tilewright rpc`: servers on boards, and the tracker that hands them out."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli import cli
+
+PASSED = {"ignore_unknown_options": True, "help_option_names": []}
+"""The programs of `tilewright.exec` read their options themselves."""
+
+
+@cli.group("rpc")
+def rpc_group() -> None:
+    """Serve this machine to others, track servers, and show what a tracker has.
+
+    \b
+    tilewright rpc tracker --host 0.0.0.0 --port 9190
+    tilewright rpc server --key board --tracker farm:9190
+    tilewright rpc status --host farm --port 9190
+    """
+
+
+@rpc_group.command("server", context_settings=PASSED)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def rpc_server(options: tuple[str, ...]) -> None:
+    """Serve this machine: one client after the other, each in a process of its own."""
+    from tilewright.exec import rpc_server
+
+    raise SystemExit(rpc_server.main(list(options), "tilewright rpc server"))
+
+
+@rpc_group.command("tracker", context_settings=PASSED)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def rpc_tracker(options: tuple[str, ...]) -> None:
+    """Hand out servers to clients, by key and priority."""
+    from tilewright.exec import rpc_tracker
+
+    raise SystemExit(rpc_tracker.main(list(options), "tilewright rpc tracker"))
+
+
+@rpc_group.command("status", context_settings=PASSED)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def rpc_status(options: tuple[str, ...]) -> None:
+    """Show the servers of a tracker, and who waits."""
+    from tilewright.exec import query_rpc_tracker
+
+    raise SystemExit(query_rpc_tracker.main(list(options), "tilewright rpc status"))

@@ -1,0 +1,24 @@
+"""Remote procedure calls: modules, functions and arrays of another process or machine, used as if they were here.
+
+server = rpc.Server(host="127.0.0.1", key="board")          # there
+remote = rpc.connect("127.0.0.1", server.port, key="board")  # here
+remote.upload("model.so")
+module = remote.load_module("model.so")
+model = graph_executor.GraphModule(module["default"](remote.cpu()))
+"""
+
+from tilewright.rpc.base import RPC_SESS_MASK
+from tilewright.rpc.client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
+from tilewright.rpc.server import Server
+from tilewright.rpc.tracker import Tracker
+
+__all__ = [
+    "RPC_SESS_MASK",
+    "LocalSession",
+    "RPCSession",
+    "Server",
+    "Tracker",
+    "TrackerSession",
+    "connect",
+    "connect_tracker",
+]

@@ -1,0 +1,345 @@
+"""Sessions on other machines, directly or by way of a tracker."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.rpc import base, files
+from tilewright.rpc.base import RPC_SESS_MASK, TrackerCode
+from tilewright.runtime import Device, Module
+from tilewright.runtime import device as local_device
+from tilewright.runtime.packed_func import PackedFunc, global_func
+from tilewright.support.errors import RPCError
+
+PIECE = 32 << 20
+"""Bytes of a file that go in one message, where the server takes files in pieces."""
+ANSWERS_IN = 30.0
+"""Seconds that a server has to answer the handshake."""
+
+
+class RPCSession:
+    """A session with a server. Its functions, modules, devices and the arrays on them belong to the server. It ends with the last reference
+    to it and to them."""
+
+    def __init__(self, sess: Module) -> None:
+        self._sess = sess
+        self._tbl_index: int = global_func("rpc.SessTableIndex")(sess)
+        self._remote_funcs: dict[str, PackedFunc] = {}
+
+    def get_function(self, name: str) -> PackedFunc:
+        """A function that is registered on the server. Raises AttributeError if there is none of that name."""
+        found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self._sess, name, False)
+        if found is None:
+            raise AttributeError(f"the server has no function `{name}`")
+        return found
+
+    def _function(self, *names: str) -> PackedFunc:
+        """The first of these functions that the server has; asked for once."""
+        for name in names:
+            if name not in self._remote_funcs:
+                try:
+                    self._remote_funcs[name] = self.get_function(name)
+                except AttributeError:
+                    continue
+            return self._remote_funcs[name]
+        raise AttributeError(f"the server has no function `{names[0]}`")
+
+    def _has(self, name: str) -> bool:
+        try:
+            self._function(name)
+        except AttributeError:
+            return False
+        return True
+
+    def system_lib(self) -> Module:
+        """The code that is linked into the server."""
+        found: Module = self._function("runtime.SystemLib", "ffi.SystemLib")()
+        return found
+
+    def device(self, dev_type: int | str, dev_id: int = 0) -> Device:
+        """A device of the server."""
+        dev = local_device(dev_type, dev_id)
+        if dev.device_type >= RPC_SESS_MASK:
+            raise ValueError(f"{dev} is a device of a session already")
+        found = Device(dev.device_type + RPC_SESS_MASK * (self._tbl_index + 1), dev.device_id)
+        found.session = self
+        return found
+
+    def upload(self, data: bytes | bytearray | str | os.PathLike[str], target: str | None = None) -> None:
+        """Copy a file, or bytes, into the session's folder on the server. target: the path there; default: the name of the file. A large
+        file goes in pieces. Raises ValueError for bytes without a target."""
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            if not target:
+                raise ValueError("bytes are uploaded to a path: upload(data, target=...)")
+            self._send_file(target, [memoryview(data)[i : i + PIECE] for i in range(0, max(len(data), 1), PIECE)])
+            return
+        path = Path(data)
+        with path.open("rb") as file:
+            self._send_file(target or path.name, iter(lambda: file.read(PIECE), b""))
+
+    def _send_file(self, target: str, pieces: Any) -> None:
+        pieces = iter(pieces)
+        first = bytes(next(pieces, b""))
+        if not self._has(files.PREFIX + "append"):  # a server of classic TVM takes a file as one message
+            first = b"".join([first, *map(bytes, pieces)])
+        self._function(files.PREFIX + "upload")(target, first)
+        for piece in pieces:
+            self._function(files.PREFIX + "append")(target, bytes(piece))
+
+    def download(self, path: str) -> bytearray:
+        """A file of the session's folder. Raises RPCError if there is none."""
+        if not self._has(files.PREFIX + "read"):
+            return bytearray(self._function(files.PREFIX + "download")(path))
+        size, found = int(self._function(files.PREFIX + "size")(path)), bytearray()
+        while len(found) < size:
+            piece = self._function(files.PREFIX + "read")(path, len(found), PIECE)
+            if not piece:
+                raise RPCError(f"the file {path!r} became shorter while it was downloaded")
+            found += piece
+        return found
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a folder from the session's folder."""
+        self._function(files.PREFIX + "remove")(path)
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a folder of the session's."""
+        names: str = self._function(files.PREFIX + "listdir")(path)
+        return names.split(",") if names else []
+
+    def load_module(self, path: str) -> Module:
+        """The module of a library that was uploaded."""
+        found: Module = self._function(files.PREFIX + "load_module")(path)
+        return found
+
+    def cpu(self, dev_id: int = 0) -> Device:
+        """A CPU of the server."""
+        return self.device("cpu", dev_id)
+
+    def cuda(self, dev_id: int = 0) -> Device:
+        """A CUDA device of the server."""
+        return self.device("cuda", dev_id)
+
+    def cl(self, dev_id: int = 0) -> Device:
+        """An OpenCL device of the server."""
+        return self.device("opencl", dev_id)
+
+    def vulkan(self, dev_id: int = 0) -> Device:
+        """A Vulkan device of the server."""
+        return self.device("vulkan", dev_id)
+
+    def metal(self, dev_id: int = 0) -> Device:
+        """A Metal device of the server."""
+        return self.device("metal", dev_id)
+
+    def rocm(self, dev_id: int = 0) -> Device:
+        """A ROCm device of the server."""
+        return self.device("rocm", dev_id)
+
+    def ext_dev(self, dev_id: int = 0) -> Device:
+        """An extension device of the server."""
+        return self.device("ext_dev", dev_id)
+
+    def hexagon(self, dev_id: int = 0) -> Device:
+        """A Hexagon device of the server."""
+        return self.device("hexagon", dev_id)
+
+    def webgpu(self, dev_id: int = 0) -> Device:
+        """A WebGPU device of the server."""
+        return self.device("webgpu", dev_id)
+
+
+class LocalSession(RPCSession):
+    """A session with this process itself, over the same messages as with another machine: for programs that are to run on both."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tilewright-local-")
+        files.offer(Path(self._folder.name))
+        client, server = socket.socketpair()
+        threading.Thread(target=global_func("rpc.Serve"), args=(server.detach(), "the client"), daemon=True).start()
+        super().__init__(global_func("rpc.OpenSession")(client.detach(), "the local session"))
+
+
+def connect(
+    url: str,
+    port: int,
+    key: str = "",
+    session_timeout: int = 0,
+    session_constructor_args: Sequence[Any] | None = None,
+    enable_logging: bool = False,
+) -> RPCSession:
+    """A session with a server. key: that of the server. session_timeout: seconds after which the server ends the session; 0: never.
+    Raises RPCError if there is no server, or one with another key."""
+    if session_constructor_args:
+        raise NotImplementedError(
+            "a session that the server opens to another one (session_constructor_args) is not supported"
+        )
+    where = f"{url}:{port}"
+    if session_timeout:
+        key += f" -timeout={int(session_timeout)}"
+    try:
+        sock = base.connect_once((url, port), ANSWERS_IN)
+    except OSError as error:
+        raise RPCError(f"cannot connect to the server {where}: {error.strerror or error}") from error
+    try:
+        _greet(sock, key, where)
+    except (OSError, RPCError):
+        sock.close()
+        raise
+    if enable_logging:
+        base.logger.info("connected to %s", where)
+    return RPCSession(global_func("rpc.OpenSession")(sock.detach(), where))
+
+
+def _greet(sock: socket.socket, key: str, where: str) -> None:
+    """The client's half of the handshake."""
+    sock.settimeout(ANSWERS_IN)
+    base.send_text(sock, "client:" + key, struct.pack("<i", base.RPC_MAGIC))
+    try:
+        code = base.recv_int(sock)
+    except (OSError, struct.error) as error:
+        raise RPCError(f"the server {where} does not answer the handshake: {error}") from error
+    plain = re.sub(r" -timeout=\d+$", "", key)
+    if code == base.RPC_CODE_DUPLICATE:
+        raise RPCError(f"the key {plain!r} is in use already at the proxy {where}")
+    if code == base.RPC_CODE_MISMATCH:
+        raise RPCError(f"the server {where} has another key than {plain!r}")
+    if code != base.RPC_CODE_SUCCESS:
+        raise RPCError(f"{where} is no RPC server: it answered {code:#x}")
+    base.recv_text(sock, base.LONGEST_KEY)
+    sock.settimeout(None)
+
+
+class TrackerSession:
+    """A connection to a tracker, which hands out servers by their keys."""
+
+    def __init__(self, addr: tuple[str, int]) -> None:
+        self._addr = addr
+        self._sock: socket.socket | None = None
+        self._connect()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _connect(self) -> None:
+        where = f"{self._addr[0]}:{self._addr[1]}"
+        self._sock = base.connect_with_retry(self._addr)
+        self._sock.settimeout(ANSWERS_IN)
+        try:
+            self._sock.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+            magic = base.recv_int(self._sock)
+        except OSError as error:
+            self.close()
+            raise RPCError(f"the tracker {where} does not answer: {error}") from error
+        if magic != base.RPC_TRACKER_MAGIC:
+            self.close()
+            raise RPCError(f"{where} is no tracker: it answered {magic:#x}")
+        self._sock.settimeout(None)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
+    def _ask(self, *message: Any, timeout: float | None = None) -> Any:
+        if self._sock is None:
+            raise RPCError("the connection to the tracker is closed")
+        self._sock.settimeout(timeout)
+        base.sendjson(self._sock, message)
+        code, value = base.recvjson(self._sock)
+        self._sock.settimeout(None)
+        if code != TrackerCode.SUCCESS:
+            raise RPCError(f"the tracker refused: {value}")
+        return value
+
+    def summary(self) -> dict[str, Any]:
+        """{"queue_info": {key: {"free": n, "pending": n}}, "server_info": [{"key": ..., "addr": [host, port]}]}"""
+        found: dict[str, Any] = self._ask(TrackerCode.SUMMARY, timeout=ANSWERS_IN)
+        return found
+
+    def text_summary(self) -> str:
+        """The summary as two tables."""
+        data = self.summary()
+        servers = sorted((f"{':'.join(map(str, s['addr']))}", s["key"]) for s in data["server_info"])
+        total: dict[str, int] = {}
+        for _, key in servers:
+            name = key.removeprefix("server:")
+            total[name] = total.get(name, 0) + 1
+        queues = [
+            (key, str(total.get(key, 0)), str(state["free"]), str(state["pending"]))
+            for key, state in sorted(data["queue_info"].items())
+        ]
+        return "\n".join(
+            ["Server List", *_table(("server-address", "key"), servers), "", "Queue Status"]
+            + _table(("key", "total", "free", "pending"), queues)
+            + [""]
+        )
+
+    def request(
+        self,
+        key: str,
+        priority: int = 1,
+        session_timeout: int = 0,
+        max_retry: int = 5,
+        session_constructor_args: Sequence[Any] | None = None,
+    ) -> RPCSession:
+        """A session with a free server of this key; waits until there is one. priority: higher ones are served first. session_timeout:
+        seconds after which the server ends the session, and that this call waits for a server; 0: no limit. Raises RPCError."""
+        failed: Exception | None = None
+        for attempt in range(max_retry):
+            try:
+                if self._sock is None:
+                    self._connect()
+                url, port, matchkey = self._ask(TrackerCode.REQUEST, key, "", priority, timeout=session_timeout or None)
+                return connect(url, port, matchkey, session_timeout, session_constructor_args)
+            except TimeoutError as error:
+                # What the tracker sends later would be taken for another answer.
+                self.close()
+                raise RPCError(f"no server with the key {key!r} became free within {session_timeout} s") from error
+            except (OSError, RPCError) as error:
+                failed = error
+                self.close()
+                if attempt + 1 < max_retry:
+                    time.sleep(min(0.1 * 2**attempt, 2.0))
+        raise RPCError(f"cannot get a server with the key {key!r} in {max_retry} tries; the last one failed: {failed}")
+
+    def request_and_run(
+        self,
+        key: str,
+        func: Callable[[RPCSession], Any],
+        priority: int = 1,
+        session_timeout: int = 0,
+        max_retry: int = 2,
+    ) -> Any:
+        """What `func` returns for a session with a server of this key; if the session is lost, another one is asked for."""
+        failed: Exception | None = None
+        for _ in range(max_retry):
+            try:
+                return func(self.request(key, priority, session_timeout))
+            except (OSError, RPCError) as error:
+                failed = error
+        raise RPCError(f"the function failed on {max_retry} servers with the key {key!r}; the last one: {failed}")
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(str(row[i])) for row in [titles, *rows]) + 2 for i in range(len(titles))]
+    rule = "-" * (sum(widths) + 2)
+    lines = [
+        "".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in [titles, *rows]
+    ]
+    return [rule, lines[0], rule, *lines[1:], rule]
+
+
+def connect_tracker(url: str, port: int) -> TrackerSession:
+    """A connection to a tracker. Raises RPCError if there is none."""
+    return TrackerSession((url, port))

@@ -1,0 +1,92 @@
+"""A server as a process of its own: it ends with the process that started it, and when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Never
+
+TERMINATED_IN = 3.0
+"""Seconds that a process has to end by itself."""
+
+
+class Child:
+    """A process that runs a function."""
+
+    def __init__(self, body: Callable[[], None]) -> None:
+        self._ended = False
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run(body)
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        if not self._ended:
+            with contextlib.suppress(ChildProcessError):
+                self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        return not self._ended
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended within so many seconds."""
+        end = time.monotonic() + seconds
+        pause = 0.001
+        while self.is_alive():
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+    def terminate(self) -> None:
+        """End it: asked to first, killed with all its children if it does not."""
+        if not self.is_alive():
+            return
+        self._signal(signal.SIGTERM)
+        if not self.wait(TERMINATED_IN):
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it with all its children."""
+        if self.is_alive():
+            self._signal(signal.SIGKILL)
+            self.wait(TERMINATED_IN)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+
+def end_with_parent() -> None:
+    """Let the system kill this process when the one that started it ends. Only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _run(body: Callable[[], None]) -> Never:
+    """The child's life. It never returns into the program that it was forked from."""
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        body()
+        code = 0
+    except KeyboardInterrupt:
+        pass
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,342 @@
+"""Servers and trackers as processes: who gets in, what a session's end leaves, what a lost client or server does to the other side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rpc.test_sessions import functions
+from tilewright import rpc
+from tilewright.rpc import base
+from tilewright.rpc.server import FOLDERS
+from tilewright.support.errors import RPCError
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def is_process(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+@pytest.fixture
+def server() -> Iterator[rpc.Server]:
+    functions()
+    found = rpc.Server("127.0.0.1", 0, key="tests", silent=True)
+    yield found
+    found.terminate()
+
+
+@pytest.fixture
+def tracker() -> Iterator[rpc.Tracker]:
+    found = rpc.Tracker("127.0.0.1", 0, silent=True)
+    yield found
+    found.terminate()
+
+
+def session(server: rpc.Server, seconds: int = 60) -> rpc.RPCSession:
+    return rpc.connect("127.0.0.1", server.port, "tests", session_timeout=seconds)
+
+
+def test_sessions_are_processes_of_their_own(server: rpc.Server) -> None:
+    """One after the other; each with a new folder, which is gone with it."""
+    pids, folders = [], []
+    for _ in range(3):
+        remote = session(server)
+        pids.append(remote.get_function("tests.rpc.process")())
+        folders.append(Path(remote.get_function("tvm.rpc.server.workpath")(".")))
+        remote.upload(b"x", "x")
+        assert (folders[-1] / "x").exists()
+        del remote
+    assert len({os.getpid(), *pids}) == 4 and len(set(folders)) == 3
+    until(lambda: not any([is_process(p) for p in pids]) and not any([f.exists() for f in folders]))
+
+
+def test_a_crash_ends_its_session_alone(server: rpc.Server) -> None:
+    remote = session(server)
+    pid = remote.get_function("tests.rpc.process")()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(RPCError, match="closed the connection|is lost"):
+        remote.get_function("tests.rpc.echo")
+    with pytest.raises(RPCError, match="has ended|closed the connection"):
+        remote.get_function("tests.rpc.echo")
+    assert session(server).get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_a_session_has_its_time(server: rpc.Server) -> None:
+    remote = session(server, 1)
+    wait = remote.get_function("tests.rpc.apply")
+    start = time.monotonic()
+    with pytest.raises(RPCError, match="closed the connection|is lost"):
+        while True:
+            wait(lambda: time.sleep(0.05))
+    assert 0.8 < time.monotonic() - start < 10
+
+
+def test_keys(server: rpc.Server) -> None:
+    with pytest.raises(RPCError, match="has another key than 'other'"):
+        rpc.connect("127.0.0.1", server.port, "other")
+    assert session(server).get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_what_is_no_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threading.Thread(target=lambda: listener.accept()[0].sendall(b"HTTP/1.1 400\r\n"), daemon=True).start()
+        with pytest.raises(RPCError, match="is no RPC server"):
+            rpc.connect("127.0.0.1", port)
+    with pytest.raises(RPCError, match=f"cannot connect to the server 127.0.0.1:{port}: Connection refused"):
+        rpc.connect("127.0.0.1", port)
+    with pytest.raises(RPCError, match="a server that registers with a tracker needs a key"):
+        rpc.Server("127.0.0.1", 0, tracker_addr=("127.0.0.1", 1))
+
+
+def test_half_open_and_strange_connections_do_not_stop_a_server(
+    server: rpc.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ("127.0.0.1", server.port)
+    for data in (
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<i", base.RPC_MAGIC),
+        struct.pack("<ii", base.RPC_MAGIC, -1),
+        struct.pack("<ii", base.RPC_MAGIC, 1 << 30),
+    ):
+        with socket.create_connection(address) as sock:
+            sock.sendall(data)
+    assert session(server).get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_a_client_that_is_killed_is_cleaned_up(server: rpc.Server) -> None:
+    """In the middle of a call that would go on for minutes."""
+    program = f"""
+import sys
+from tilewright import rpc
+remote = rpc.connect("127.0.0.1", {server.port}, "tests")
+print(remote.get_function("tests.rpc.process")(), flush=True)
+remote.get_function("tests.rpc.sleep")(100.0)
+"""
+    server.terminate()
+    import tilewright as tvm
+
+    tvm.register_func("tests.rpc.sleep", time.sleep, override=True)
+    functions()
+    again = rpc.Server("127.0.0.1", 0, key="tests", silent=True)
+    program = program.replace(str(server.port), str(again.port))
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        pid = int(client.stdout.readline())
+        time.sleep(0.3)
+        client.kill()
+    start = time.monotonic()
+    until(lambda: not is_process(pid))
+    assert rpc.connect("127.0.0.1", again.port, "tests").get_function("tests.rpc.add")(1, 2) == 3
+    assert time.monotonic() - start < 5
+    again.terminate()
+
+
+def test_a_server_that_is_killed_leaves_nothing() -> None:
+    functions()
+    server = rpc.Server("127.0.0.1", 0, key="tests", silent=True)
+    remote = session(server)
+    pid = remote.get_function("tests.rpc.process")()
+    folder = Path(remote.get_function("tvm.rpc.server.workpath")("."))
+    assert server.proc is not None
+    os.kill(server.proc.pid, signal.SIGKILL)
+    until(lambda: not is_process(pid))
+    with pytest.raises(RPCError):
+        remote.get_function("tests.rpc.echo")
+    assert folder.exists() and folder.name.startswith(FOLDERS)
+    server.proc.wait(5)
+    other = rpc.Server("127.0.0.1", 0, silent=True)  # removes what is left
+    until(lambda: not folder.exists())
+    other.terminate()
+
+
+def test_a_server_ends_with_its_program() -> None:
+    program = """
+import time
+from tilewright import rpc
+server = rpc.Server("127.0.0.1", 0, silent=True)
+tracker = rpc.Tracker("127.0.0.1", 0, silent=True)
+print(server.proc.pid, tracker.proc.pid, flush=True)
+time.sleep(100)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        pids = [int(p) for p in started.stdout.readline().split()]
+        assert all([is_process(p) for p in pids])
+        started.kill()
+    until(lambda: not any([is_process(p) for p in pids]))
+
+
+def test_a_tracker_hands_servers_out(tracker: rpc.Tracker) -> None:
+    functions()
+    servers = [
+        rpc.Server("127.0.0.1", 0, key="board", tracker_addr=("127.0.0.1", tracker.port), silent=True) for _ in range(2)
+    ]
+    client = rpc.connect_tracker("127.0.0.1", tracker.port)
+    until(lambda: client.summary()["queue_info"].get("board", {}).get("free") == 2)
+    assert sorted(s["key"] for s in client.summary()["server_info"]) == ["server:board"] * 2
+    assert f"127.0.0.1:{servers[0].port}" in client.text_summary()
+    one, two = client.request("board"), client.request("board")
+    assert one.get_function("tests.rpc.process")() != two.get_function("tests.rpc.process")()
+    assert client.summary()["queue_info"]["board"] == {"free": 0, "pending": 0}
+    with pytest.raises(RPCError, match="no server with the key 'board' became free within 1 s"):
+        client.request("board", session_timeout=1)
+    del one
+    start = time.monotonic()
+    assert client.request("board").get_function("tests.rpc.add")(1, 2) == 3
+    assert time.monotonic() - start < 5
+    for server in servers:
+        server.terminate()
+    until(lambda: client.summary()["server_info"] == [])
+
+
+def test_who_asks_first_and_with_what_priority(tracker: rpc.Tracker) -> None:
+    functions()
+    order: list[str] = []
+
+    def ask(name: str, priority: int) -> None:
+        found = rpc.connect_tracker("127.0.0.1", tracker.port).request("board", priority)
+        order.append(name)
+        del found
+
+    client = rpc.connect_tracker("127.0.0.1", tracker.port)
+    threads = []
+    for n, (name, priority) in enumerate([("first", 1), ("second", 1), ("urgent", 5)]):
+        threads.append(threading.Thread(target=ask, args=(name, priority)))
+        threads[-1].start()
+        until(lambda: client.summary()["queue_info"].get("board", {}).get("pending") == n + 1)
+    server = rpc.Server("127.0.0.1", 0, key="board", tracker_addr=("127.0.0.1", tracker.port), silent=True)
+    for thread in threads:
+        thread.join(20)
+    assert order == ["urgent", "first", "second"]
+    server.terminate()
+
+
+def test_a_server_finds_its_tracker_again() -> None:
+    functions()
+    tracker = rpc.Tracker("127.0.0.1", 0, silent=True)
+    server = rpc.Server("127.0.0.1", 0, key="board", tracker_addr=("127.0.0.1", tracker.port), silent=True)
+    until(
+        lambda: rpc.connect_tracker("127.0.0.1", tracker.port).summary()["queue_info"].get("board", {}).get("free") == 1
+    )
+    tracker.terminate()
+    other = rpc.Tracker("127.0.0.1", tracker.port, tracker.port + 1, silent=True)
+    client = rpc.connect_tracker("127.0.0.1", other.port)
+    until(lambda: client.summary()["queue_info"].get("board", {}).get("free") == 1)
+    assert client.request("board").get_function("tests.rpc.add")(1, 2) == 3
+    server.terminate()
+    other.terminate()
+
+
+def test_a_key_that_was_handed_out_to_nobody(tracker: rpc.Tracker) -> None:
+    """A client that took a server from the tracker and died is not waited for."""
+    functions()
+    server = rpc.Server("127.0.0.1", 0, key="board", tracker_addr=("127.0.0.1", tracker.port), silent=True)
+    client = rpc.connect_tracker("127.0.0.1", tracker.port)
+    until(lambda: client.summary()["queue_info"].get("board", {}).get("free") == 1)
+    assert client._ask(base.TrackerCode.REQUEST, "board", "", 1)[1] == server.port
+    assert client.request("board", session_timeout=30).get_function("tests.rpc.add")(1, 2) == 3
+    server.terminate()
+
+
+def test_strange_messages_to_a_tracker(tracker: rpc.Tracker) -> None:
+    address = ("127.0.0.1", tracker.port)
+    for data in (
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<ii", base.RPC_TRACKER_MAGIC, -5),
+        struct.pack("<ii", base.RPC_TRACKER_MAGIC, 1 << 30),
+    ):
+        with socket.create_connection(address) as sock:
+            sock.sendall(data)
+    client = rpc.connect_tracker(*address)
+    for message in (
+        [99],
+        [],
+        {},
+        "x",
+        None,
+        [3],
+        [3, "k", 5, None],
+        [4, "k"],
+        [4, "k", "", "high"],
+        [5, 7],
+        [2, "no key"],
+    ):
+        sock = client._sock
+        assert sock is not None
+        base.sendjson(sock, message)
+        answer = base.recvjson(sock)
+        assert answer == base.TrackerCode.FAIL or answer[0] == base.TrackerCode.FAIL, message
+    assert client.summary()["server_info"] == []
+
+
+def test_programs_of_the_command_line() -> None:
+    """`tilewright rpc tracker`, `server` and `status` together; Ctrl-C ends them."""
+
+    def start(*options: str) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tilewright", "rpc", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip().rpartition(" ")[2]
+
+    tracker, place = start("tracker", "--port", "0")
+    server, _ = start("server", "--port", "0", "--key", "board", "--tracker", place)
+    port = place.rpartition(":")[2]
+    client = rpc.connect_tracker("127.0.0.1", int(port))
+    until(lambda: client.summary()["queue_info"].get("board", {}).get("free") == 1)
+    status = subprocess.run(
+        [sys.executable, "-m", "tilewright", "rpc", "status", "--port", port],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "server:board" in status.stdout
+    for process in (server, tracker):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    lost = subprocess.run(
+        [sys.executable, "-m", "tilewright", "rpc", "server", "--tracker", "nowhere"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (
+        lost.returncode == 1
+        and lost.stderr == "error: an address is host:port, such as 127.0.0.1:9190, but 'nowhere' was given\n"
+    )
+
+
+def test_folders_of_other_programs_stay() -> None:
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}notanumber-"))
+    server = rpc.Server("127.0.0.1", 0, silent=True)
+    rpc.connect("127.0.0.1", server.port)
+    assert folder.exists()
+    folder.rmdir()
+    server.terminate()
