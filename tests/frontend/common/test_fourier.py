@@ -3,12 +3,15 @@ these are, by up to a hundred times where a size is not a power of two.)"""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from onnx import parser
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.support.errors import TVMError
 
 
 @pytest.mark.parametrize("inverse", [0, 1])
@@ -22,3 +25,11 @@ def test_transforms(size: int, inverse: int) -> None:
     wanted = np.fft.ifft(values) if inverse else np.fft.fft(values)
     scale = np.abs(wanted).max()
     np.testing.assert_allclose(found, np.stack([wanted.real, wanted.imag], -1), rtol=0, atol=3e-6 * scale)
+
+
+@pytest.mark.parametrize("size", [1 << 30, (1 << 61) - 1])
+def test_sizes_whose_tables_no_memory_holds(size: int) -> None:
+    """The second is a prime, whose factors would take minutes to find."""
+    text = f"g (float[1, {size}, 2] x) => (float[1, {size}, 2] z) {{ z = DFT (x) }}"
+    with pytest.raises(TVMError) if size > 1 << 40 else nullcontext():
+        relay.frontend.from_onnx(parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text))

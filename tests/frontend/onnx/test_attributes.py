@@ -195,3 +195,15 @@ def test_an_odd_row_of_padding_of_a_transposed_convolution(auto_pad: str, first:
     x, w = np.arange(1, 6, dtype="float32"), np.array([1, 10, 100], "float32")
     made = run_function(mod["main"], [x.reshape(1, 1, 5), w.reshape(1, 1, 3)], mod)
     assert np.asarray(made).reshape(-1)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs"),
+    [
+        ("z = Hardmax (x)", "float[1073741824] x"),
+        ("z = TensorScatter (x, u, i)", "float[1073741824, 1, 1] x, float[1073741824, 1, 1] u, int64[1073741824] i"),
+    ],
+)
+def test_axes_that_no_memory_counts(node: str, inputs: str) -> None:
+    with pytest.raises(TVMError, match="1073741824 elements; up to 16777216 are supported there"):
+        relay.frontend.from_onnx(parsed(node, inputs))

@@ -27,6 +27,17 @@ SMALL = 1 << 16
 """The largest number of elements of tensors that are computed at import."""
 
 
+MOST_KNOWN = 1 << 24
+"""The largest number of elements of values computed at import. A damaged file may state any size."""
+
+
+def small(shape: Sequence[int], what: str) -> None:
+    """Raises OpNotImplemented for a value that needs much memory at import."""
+    count = math.prod([int(d) for d in shape])
+    if count > MOST_KNOWN:
+        raise OpNotImplemented(f"{what} has {count} elements; up to {MOST_KNOWN} are supported there")
+
+
 def need_few(count: int, most: int, what: str) -> None:
     """Raises OpNotImplemented if `count` is above a limit. A damaged model may state any number."""
     if count > most:

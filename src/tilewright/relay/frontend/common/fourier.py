@@ -15,6 +15,8 @@ MATRIX = 256
 """The largest size of a transform that is one product. Larger ones are two products, of sizes that are factors of their size."""
 LARGEST_MATRIX = 1024
 """The largest size of a transform that is one product if its size has no two factors that are nearly equal."""
+LARGEST = 1 << 24
+"""The largest size of a transform that is two products."""
 
 Tensor = TypeVar("Tensor", bound=Value | Expr)
 Call = Callable[..., Tensor]
@@ -29,6 +31,8 @@ def fourier(
 ) -> tuple[Tensor, Tensor] | None:
     """(real, imaginary) parts of the transform of the last axis, of extent `size`, for tensors of `rank` axes. None for sizes at which
     products are too costly. constant: makes a constant in the tensors' type from an array of float64."""
+    if size > LARGEST:
+        return None
     scale = 1 / size if inverse else 1.0
     low = next(k for k in range(math.isqrt(size), 0, -1) if size % k == 0)
     if size <= MATRIX or size <= LARGEST_MATRIX and low * 8 < size // low:

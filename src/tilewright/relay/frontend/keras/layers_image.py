@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
 from tilewright.support.errors import OpNotImplemented
@@ -41,6 +42,7 @@ def resized(
 def _along(c: LayerCall, x: Value, axis: int, target: int, cubic: bool) -> Value:
     """One axis resampled by a table of weights with a kernel as wide as its step."""
     (extent,) = c.static([x.shape[axis]], "the extent that it resizes")
+    small([extent, target], "its table of weights")
     step = extent / target
     wide = max(step, 1.0)
     middle = (np.arange(target) + 0.5) * step - 0.5

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.arith import Analyzer
 from tilewright.formats.onnx_messages import messages, numpy_type
 from tilewright.ir import PrimExpr
+from tilewright.relay.frontend.common.builder import need_extents
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE, are_numbers
 from tilewright.relay.frontend.common.whole import each, taken, truncated
@@ -114,7 +115,10 @@ def _constant_of_shape(node: OnnxNode, shape: np.ndarray) -> np.ndarray | None:
 
 
 @_folds("Gather")
-def _gather(node: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def _gather(node: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    extent = x.shape[node.place(node.get("axis", 0), x.ndim)]
+    if indices.dtype != object and ((indices < -extent) | (indices >= extent)).any():
+        return None  # which a run says
     return taken(x, indices, node.get("axis", 0), below=True)
 
 
@@ -141,6 +145,7 @@ def _reshape(node: OnnxNode, x: np.ndarray, given: np.ndarray | None = None) -> 
     if shape.dtype == object:
         return None
     new = [int(d) for d in shape]
+    need_extents(new)
     if not node.get("allowzero", 0):
         new = [x.shape[i] if d == 0 else d for i, d in enumerate(new)]
     return x.reshape(new)
@@ -149,8 +154,8 @@ def _reshape(node: OnnxNode, x: np.ndarray, given: np.ndarray | None = None) -> 
 @_folds("Flatten")
 def _flatten(node: OnnxNode, x: np.ndarray) -> np.ndarray:
     axis = node.get("axis", 1)
-    axis += x.ndim if axis < 0 else 0
-    return x.reshape(int(np.prod(x.shape[:axis])), -1)
+    axis = axis if axis == x.ndim else node.place(axis, x.ndim)
+    return x.reshape(math.prod(x.shape[:axis]), -1)
 
 
 @_folds("Transpose")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.whole import each, floored, remainder, taken, truncated
-from tilewright.relay.frontend.tflite.node import Node, Value, plain, small
+from tilewright.relay.frontend.tflite.node import Node, Value, plain
 
 Folder = Callable[..., Any]
 folders: dict[str, Folder] = {}

@@ -14,12 +14,13 @@ from tilewright.formats.tflite_schema import OPTIONS
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.cards.relations import Dim, shape_text, tensor_type
 from tilewright.relay.expr import Expr, Var
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.names import input_variable, unused_name
 from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import are_numbers, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
-from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
+from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
 from tilewright.support.errors import DiagnosticError, ModelError, OpError, OpNotImplemented, TVMError, said
 from tilewright.tir import Any as AnyDim

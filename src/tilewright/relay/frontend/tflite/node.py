@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,15 +25,6 @@ Converter = Callable[..., Any]
 Registered = TypeVar("Registered", bound=Converter)
 converters: dict[str, Converter] = {}
 """Converters by name in the schema, or by the name of a custom operator."""
-MOST_KNOWN = 1 << 24
-"""The largest number of elements of values computed at import. A damaged file may state any size."""
-
-
-def small(shape: Sequence[int], what: str) -> None:
-    """Raises OpNotImplemented for a value that needs much memory at import."""
-    count = math.prod([int(d) for d in shape])
-    if count > MOST_KNOWN:
-        raise OpNotImplemented(f"{what} has {count} elements; up to {MOST_KNOWN} are supported there")
 
 
 def tflite_op(*names: str) -> Callable[[Registered], Registered]:

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.builder import need_extents
+from tilewright.relay.frontend.common.builder import MOST_KNOWN, need_extents
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.ops.arithmetic import axes_of
 from tilewright.relay.frontend.onnx.unit_axes import without_unit_axes
@@ -449,7 +449,7 @@ def diagonals(node: OnnxNode, x: Value) -> Value:
             else node.call("arange", start=0, stop=size, step=1, dtype="int64")
         )
         places.append(node.value("expand_dims", line, axis=axis))
-    if all([p.is_number for p in places]):
+    if all([p.is_number for p in places]) and math.prod(x.shape[-2:]) <= MOST_KNOWN:
         return Value(array=places[1].array - places[0].array)
     return node.value("subtract", places[1], places[0])
 

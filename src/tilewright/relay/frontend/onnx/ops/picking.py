@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.formats.onnx_messages import numpy_type
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
@@ -55,6 +56,7 @@ def _hardest(node: OnnxNode, x: Value, axis: int) -> Expr:
     at = node.place(axis, x.ndim)
     best = node.call("argmax", x, axis=at, keepdims=True)
     extent = node.static(x)[at]
+    small([extent], "an axis of its input")
     shape = [1] * x.ndim
     shape[at] = extent
     places = Value(array=np.arange(extent, dtype=np.int32).reshape(shape))
@@ -89,6 +91,7 @@ def _reverse_sequence(node: OnnxNode, x: Value, lengths: Value) -> Expr:
 def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | None = None) -> Expr:
     at = node.place(node.get("axis", -2), cache.ndim)
     (batch, size), length = (node.static(cache)[0], node.static(cache)[at]), node.static(update)[at]
+    small([batch, size], "its table of places")
     if first is None:
         first = Value(array=np.zeros(batch, np.int64))
     places = Value(array=np.arange(size, dtype=np.int64).reshape(1, size))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.fourier import fourier as products
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 
@@ -51,6 +52,8 @@ def _reckoned(node: OnnxNode, key: str, a: Size, b: Size) -> Size:
 
 def _counted(node: OnnxNode, size: Size) -> Value:
     """0, 1, ... below an extent."""
+    if isinstance(size, int):
+        small([size], "an axis that it counts along")
     return Value(array=np.arange(size)) if isinstance(size, int) else node.value("dyn.iota", size)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import Dim
-from tilewright.relay.frontend.common.builder import Operand
+from tilewright.relay.frontend.common.builder import Operand, small
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.ops.movement import broadcast_all
@@ -122,6 +122,7 @@ def _linspace(
     name = _dtype(dtype, c.home.default_dtype)
     ends = [_at_import(c, v) for v in (start, end)]
     if isinstance(steps, int) and not any([isinstance(v, Value) for v in ends]):
+        small([steps], "its result")
         known = np.linspace(float(ends[0]), float(ends[1]), steps)
         return c.cast(Value(array=base**known if "logspace" in c.target else known), name)
     wide = "float64" if isinstance(steps, int) else name
@@ -161,6 +162,7 @@ def _window(
     dtype: DType | None = None,
     **more: object,
 ) -> np.ndarray:
+    small([n], "its result")
     steps, places = max(n if periodic else n - 1, 1), np.arange(n)
     # (1 - cos) / 2 as a squared sine, without cancellation near both ends.
     s = np.sin(np.pi * np.minimum(places, steps - places) / steps) ** 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import Dim
-from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.builder import same_padding, small
 from tilewright.relay.frontend.common.loops import scan
 from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
@@ -190,6 +190,7 @@ def _resize(c: NodeCall, x: Value, size: Value) -> Value:
 def _nearest_places(c: NodeCall, x: Value, size: Sequence[Dim]) -> Value:
     for axis, target in ((1, size[0]), (2, size[1])):
         extent, wanted = c.static([x.shape[axis], target], "the extents that it resizes")
+        small([wanted], "an axis of its result")
         places = np.floor((np.arange(wanted, dtype=np.float32) + 0.5) * np.float32(extent / wanted))
         x = c.call("take", x, Value(array=np.clip(places, 0, extent - 1).astype(np.int32)), axis=axis)
     return x

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.cards.relations import broadcast_shapes
-from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding
+from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding, small
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
@@ -129,6 +129,7 @@ def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Value:
     dtype = start.dtype
     if all([v.is_number for v in (start, limit, step)]):
         a, b, s = (c.number_of(v, "range") for v in (start, limit, step))
+        small([max(int((b - a) / s), 0)], "its result")
         return Value(array=np.arange(a, b, s, dtype=numpy_dtype(dtype)))
     return c.call("dyn.arange", start, limit, step, dtype=dtype)
 
@@ -136,6 +137,7 @@ def _range(c: NodeCall, start: Value, limit: Value, step: Value) -> Value:
 @tf_op("LinSpace")
 def _linspace(c: NodeCall, start: Value, stop: Value, count: Value) -> Value:
     n = int(c.number_of(count, "number of points"))
+    small([n], "its result")
     return Value(
         array=np.linspace(c.number_of(start, "start"), c.number_of(stop, "stop"), n, dtype=numpy_dtype(start.dtype))
     )

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.flexbuffer import options_of
-from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
+from tilewright.relay.frontend.common.builder import small
+from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops.quantized import real
 from tilewright.support.errors import OpNotImplemented
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import Dim
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.value import known_extents
-from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, small, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, tflite_op
 from tilewright.relay.frontend.tflite.ops.arithmetic import quantized
 from tilewright.relay.frontend.tflite.ops.dynamic import Rounded, Rows, hybrid, rounded, symmetric
 from tilewright.relay.frontend.tflite.ops.quantized import (

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.value import are_numbers, known_extents
-from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, small, tflite_op
+from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, tflite_op
 from tilewright.relay.frontend.tflite.ops.arithmetic import quantized
 from tilewright.relay.frontend.tflite.ops.quantized import limits, need_single, out_quant, requantized
 from tilewright.support.errors import OpNotImplemented

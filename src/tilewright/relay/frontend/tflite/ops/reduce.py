@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
+from tilewright.relay.frontend.common.builder import small
+from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops import softmax
 from tilewright.relay.frontend.tflite.ops.arithmetic import centred, quantized, through_real
 from tilewright.relay.frontend.tflite.ops.quantized import limits, need_single, out_quant, requantized, scaled, stored

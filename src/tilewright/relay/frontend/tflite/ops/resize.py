@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
+from tilewright.relay.frontend.common.builder import small
+from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.support.errors import OpNotImplemented
 
 FINE = 1 << 10

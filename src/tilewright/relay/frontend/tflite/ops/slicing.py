@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import Dim, known_equal
+from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
-from tilewright.relay.frontend.tflite.node import Node, Value, plain, small, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, plain, tflite_op
 from tilewright.support.errors import OpNotImplemented
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from tilewright.formats.tflite_schema import COMPARISONS
 from tilewright.relay.cards.relations import Dim
-from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
+from tilewright.relay.frontend.common.builder import small
+from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops.movement import updated
 from tilewright.relay.frontend.tflite.ops.slicing import dynamic_slice
 from tilewright.relay.frontend.tflite.ops.windows import body_function, dilated, windows

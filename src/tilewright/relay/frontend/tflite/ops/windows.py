@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.formats.tflite_schema import WINDOW_FUNCTIONS
-from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
+from tilewright.relay.frontend.common.builder import small
+from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 LARGEST_WINDOW = 4096
