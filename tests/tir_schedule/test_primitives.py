@@ -315,6 +315,8 @@ REFUSALS = [
     ("reorder: each loop may be named once, but loop i is named twice", lambda s: s.reorder(*[s.get_loops("C")[0]] * 2), matmul),
     ("fuse: loop i must hold only loop k", lambda s: s.fuse(s.get_loops("C")[0], s.get_loops("C")[2]), matmul),
     ("split: the product of the factors must reach the extent 8", lambda s: s.split(s.get_loops("C")[0], [2, 2]), matmul),
+    ("split: without a predicate the factors must divide the extent 8 of loop i, but [None, 3] gives 9",
+     lambda s: s.split(s.get_loops("C")[0], [None, 3], disable_predication=True), matmul),
     ("split: only one factor may be None", lambda s: s.split(s.get_loops("C")[0], [None, None]), matmul),
     ("compute_inline: block C must write a buffer that only this scope uses", lambda s: s.compute_inline("C"), chain),
     ("compute_inline: the body of block C must be one plain store", lambda s: s.compute_inline("C"), matmul),

@@ -43,6 +43,22 @@ def test_interpreted(name: str, transposed: tuple[bool, bool]) -> None:
         close(c, (a.T if ta else a) @ (b.T if tb else b))
 
 
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_matrix_by_itself(name: str, transposed: tuple[bool, bool]) -> None:
+    """Both operands are places of one tensor. The interpreter checks that nothing beyond the tensors is read or written."""
+    ta, tb = transposed
+    for m, k in ((20, 70), (5, 40), (13, 64), (17, 3)) if ta != tb else ((20, 20), (33, 33)):
+        a = np.random.default_rng(m * k).standard_normal((k, m) if ta else (m, k), np.float32)
+        with Target(TARGETS[name]) as target, KernelPlan(target):
+            x = te.placeholder(a.shape, name="x")
+            f = te.create_prim_func([x, nn.matmul(x, x, transpose_a=ta, transpose_b=tb)])
+            f = schedule_kernel(f, target)
+        c = np.zeros((m, m), np.float32)
+        interp.run(f, [a, c])
+        close(c, (a.T if ta else a) @ (a.T if tb else a))
+
+
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 def test_compiled_on_random_sizes(target: str) -> None:
     rng = np.random.default_rng(7)

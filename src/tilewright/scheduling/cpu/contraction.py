@@ -61,7 +61,7 @@ class _Axes:
         *others, vector = block.spatial
         self.vector = by_axis[vector]
         self.vector_role = block.role_of(vector)
-        self.vector_is_column = len(block.block.reads) > 1 and len(self.vector_role) == 1
+        self.vector_is_column = len(block.operands) > 1 and len(self.vector_role) == 1
         # Where vectors run along the reduction, the second operand's own axis is the column.
         self.column_role = frozenset([1]) if LANE_SUMS in block.block.annotations else frozenset()
         self.shared: list[LoopRV] = []
@@ -304,7 +304,7 @@ def images_of_threads(view: KernelView, block: BlockView, axes: _Axes, target: T
     if not isinstance(batch, IntImm) or OWN_DATA in block.block.annotations:
         return 1
     (place,) = axes.vector_role
-    sizes = [prod([divisor_of(d) for d in r.buffer.shape]) for r in block.block.reads]
+    sizes = [prod([divisor_of(d) for d in r.buffer.shape]) for r in block.operands]
     most = gcd(batch.value, target.cpu.threads)
     model = most if sizes[place] < max(sizes) else 1
     return view.plan.choose(f"{block.name}.shares", model, lambda: divisors(most, most))
@@ -322,7 +322,7 @@ def blocks_of_columns(block: BlockView, axes: _Axes) -> BufferRegion | None:
     if len(axes.columns) != 1 or not axes.vector_is_column:
         return None
     (place,) = axes.vector_role
-    read = block.block.reads[place]
+    read = block.operands[place]
     columns = [v for v in block.spatial[:-1] if block.role_of(v) == axes.vector_role]
     return read if read.region[0].min is columns[0].var else None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
-from tilewright.node import Visitor, on
+from tilewright.node import Visitor, on, structural_equal
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.tir import (
     Add,
@@ -22,6 +22,7 @@ from tilewright.tir import (
     For,
     IterVar,
     Mul,
+    Stmt,
     Sub,
     Var,
 )
@@ -153,6 +154,15 @@ class BlockView:
         return prod(self.extents)
 
     @property
+    def operands(self) -> list[BufferRegion]:
+        """What the block reads, by tensor; each place of a tensor that is read at several places (x * transposed x)."""
+        found: list[BufferRegion] = []
+        for region in self.block.reads:
+            places = [] if _is_point(region) else _places_of(self.block.body, region.buffer)
+            found += places if len(places) > 1 else [region]
+        return found
+
+    @property
     def largest_read(self) -> int:
         """The number of elements of the largest tensor that the block reads."""
         return max([prod([_int(e) for e in r.buffer.shape]) for r in self.block.reads], default=0)
@@ -226,9 +236,9 @@ class BlockView:
         return "tir.if_then_else" in uses(self.block.body).calls
 
     def role_of(self, axis: IterVar) -> frozenset[int]:
-        """The reads (by position) in which an axis occurs."""
+        """The operands (by position) in which an axis occurs."""
         return frozenset(
-            i for i, region in enumerate(self.block.reads) if any([axis.var in uses(r.min).vars for r in region.region])
+            i for i, region in enumerate(self.operands) if any([axis.var in uses(r.min).vars for r in region.region])
         )
 
     def panel_of(self, axis: IterVar) -> int | None:
@@ -269,7 +279,7 @@ class BlockView:
         (write,) = self.block.writes
         if not _innermost(write.region, axis.var):
             return False
-        return all([self.reads_along(r, axis) for r in self.block.reads])
+        return all([self.reads_along(r, axis) for r in self.operands])
 
     def reads_along(self, region: BufferRegion, axis: IterVar) -> bool:
         """Whether an axis runs over adjacent elements of every read in which it occurs."""
@@ -286,12 +296,26 @@ class BlockView:
         """
         (write,) = self.block.writes
         return self.is_contiguous(axis) or (
-            _innermost(write.region, axis.var) and all([_near(r.region, axis.var, most) for r in self.block.reads])
+            _innermost(write.region, axis.var) and all([_near(r.region, axis.var, most) for r in self.operands])
         )
 
 
 def _int(e: PrimExpr) -> int:
     return e.value if isinstance(e, IntImm) else 1 << 20
+
+
+def _is_point(region: BufferRegion) -> bool:
+    """Whether a region is one element."""
+    return all([isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region])
+
+
+def _places_of(body: Stmt, buffer: Buffer) -> list[BufferRegion]:
+    """The distinct elements of a buffer that a statement loads."""
+    found: list[BufferLoad] = []
+    for load in uses(body).loads:
+        if load.buffer is buffer and not any([structural_equal(load, other) for other in found]):
+            found.append(load)
+    return [BufferRegion(buffer, tuple([Range.from_min_extent(i, 1) for i in load.indices])) for load in found]
 
 
 def _innermost(region: Iterable[Any], var: Var) -> bool:

@@ -36,7 +36,7 @@ def is_windowed(block: BlockView) -> bool:
     if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]) or LANE_SUMS in block.block.annotations:
         return False
     vector = block.spatial[-1]
-    if block.role_of(vector) != frozenset(range(len(block.block.reads))):
+    if block.role_of(vector) != frozenset(range(len(block.operands))):
         return False
     return kernel_offsets_of(block) > 1
 

@@ -84,6 +84,11 @@ def split_loop(
                 f"the product of the factors must reach the extent {extent.value} of {{0}}, but {factors} gives {total}",
                 stmt,
             )
+        if disable_predication and not exact:
+            refuse(
+                f"without a predicate the factors must divide the extent {extent.value} of {{0}}, but {factors} gives {total}",
+                stmt,
+            )
     elif None not in factors and not _reaches(state, IntImm(dtype, total) if isinstance(total, int) else total, extent):
         refuse(
             f"the product of the factors must surely reach the extent {extent} of {{0}}, but {total} is not known to",
