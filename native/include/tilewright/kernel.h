@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__) && !defined(TW_PLAIN_C)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(TW_PLAIN_C)
 #define TW_GNU 1
 #endif
 
@@ -780,17 +780,31 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t bytes, i
 int TVMBackendFreeWorkspace(int device_type, int device_id, void* data);
 TW_INLINE void* tw_alloc(int64_t bytes) { return TVMBackendAllocWorkspace(1, 0, (uint64_t)bytes, 2, 32); }
 TW_INLINE void tw_free(void* data) { TVMBackendFreeWorkspace(1, 0, data); }
-#elif defined(TW_GNU) && __STDC_HOSTED__ && !defined(__wasm__)
+#elif __STDC_HOSTED__ && !defined(__wasm__)
+#ifndef TW_GNU
+#include <stdlib.h>
+/* Nothing asks for more than what any type asks for. */
+#define TW_ALLOCATED(bytes) malloc(bytes)
+#define TW_FREED(data) free(data)
+#elif defined(_WIN32)
+extern void* _aligned_malloc(size_t bytes, size_t alignment);
+extern void _aligned_free(void* data);
+#define TW_ALLOCATED(bytes) _aligned_malloc(bytes, 64)
+#define TW_FREED(data) _aligned_free(data)
+#else
 extern void* aligned_alloc(size_t alignment, size_t bytes);
+#define TW_ALLOCATED(bytes) aligned_alloc(64, ((bytes) + 63) & ~(size_t)63)
+#define TW_FREED(data) __builtin_free(data)
+#endif
 TW_INLINE void* tw_alloc(int64_t bytes) {
   if (__tilewright_context.alloc_workspace) return __tilewright_context.alloc_workspace(bytes, 1, 0);
-  return aligned_alloc(64, ((size_t)bytes + 63) & ~(size_t)63);
+  return TW_ALLOCATED((size_t)bytes);
 }
 TW_INLINE void tw_free(void* data) {
   if (__tilewright_context.free_workspace)
     __tilewright_context.free_workspace(data);
   else
-    __builtin_free(data);
+    TW_FREED(data);
 }
 #else
 TW_INLINE void* tw_alloc(int64_t bytes) {

@@ -85,6 +85,22 @@ def test_plain_c_makes_a_program(kind: dict[str, object], tmp_path: Path) -> Non
     compiled_by(compiler_command("c"), PLAIN, kind, tmp_path)
 
 
+@pytest.mark.parametrize("options", [STRICT, PLAIN], ids=["", "plain"])
+def test_large_temporaries_of_a_program(options: list[str], tmp_path: Path) -> None:
+    """Those that no stack holds, in a program without the runtime."""
+    x = relay.var("x", shape=(2, 100_000))
+    lib = relay.build(IRModule.from_expr(relay.Function([x], relay.nn.softmax(x))), "c")
+    assert "tw_alloc(" in lib.get_source()
+    lib.export_library(tmp_path / "m.c")
+    (tmp_path / "main.c").write_text(program(tmp_path / "m.h", ["x"], ["output"]))
+    given = np.random.default_rng(0).standard_normal((2, 100_000), dtype="float32")
+    found = np.frombuffer(
+        answers(built(compiler_command("c"), tmp_path, *options, "m.c", "main.c", "-lm"), given), "float32"
+    )
+    exact = np.exp(given.astype("float64"))
+    np.testing.assert_allclose(found.reshape(given.shape), exact / exact.sum(1, keepdims=True), rtol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[*STRICT, "-O2"], PLAIN], ids=["", "plain"])
 @pytest.mark.parametrize("kind", KINDS, ids=["aot", "graph", "unpacked"])
