@@ -34,6 +34,7 @@ OTHERS = {
     "RISC-V with vectors": "llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v",
     "32-bit ARM": "llvm -mtriple=armv7-unknown-linux-gnueabihf",
 }
+THROUGH_C = {f"{name} through C": target.replace("llvm", "c", 1) for name, target in OTHERS.items()}
 _EMULATORS = {"aarch64": "aarch64", "riscv": "riscv64", "arm": "arm"}
 _LIBRARIES = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu", "arm": "arm-linux-gnueabihf"}
 PATIENCE = 600.0

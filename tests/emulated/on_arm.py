@@ -75,6 +75,12 @@ def test_models(name: str, machine: str, tmp_path: Path) -> None:
 
 
 @on_each
+@pytest.mark.parametrize("name", ("resnet_small", "bert_small"))
+def test_models_through_c(name: str, machine: str, tmp_path: Path) -> None:
+    check_model(name, machines.TARGETS[machine].replace("llvm", "c", 1), tmp_path)
+
+
+@on_each
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name in cards()])
 def test_vector_math(name: str, machine: str, tmp_path: Path) -> None:
     """One unit in the last place over all exponents, NaN, infinities, zeros and denormals."""

@@ -29,6 +29,12 @@ def test_models(name: str, machine: str, tmp_path: Path) -> None:
     check_model(name, machines.OTHERS[machine], tmp_path)
 
 
+@pytest.mark.parametrize("machine", machines.THROUGH_C)
+@pytest.mark.parametrize("name", ("resnet_small", "bert_small"))
+def test_models_through_c(name: str, machine: str, tmp_path: Path) -> None:
+    check_model(name, machines.THROUGH_C[machine], tmp_path)
+
+
 @on_each
 @pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
 def test_vector_math(name: str, machine: str, tmp_path: Path) -> None:

@@ -58,6 +58,20 @@ def test_libraries(triple: str, tmp_path: Path) -> None:
     assert all([name.encode() in data for name in NAMES])
 
 
+@pytest.mark.parametrize("triple", [*LIBRARIES, *WINDOWS])
+def test_libraries_through_c(triple: str, tmp_path: Path) -> None:
+    """Machine and ABI are those of LLVM's libraries."""
+    container, kinds = LIBRARIES.get(triple, COFF), []
+    x = relay.var("x", shape=(4, 5))
+    for kind in ("llvm", "c"):
+        path = tmp_path / (kind + {ELF: ".so", MACH_O: ".dylib", COFF: ".tar"}[container])
+        target = f"{kind} -mtriple={triple}"
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(x))), target).export_library(path)
+        kinds.append(ObjectKind.of(path.read_bytes()))
+    if container != COFF:
+        assert kinds[0] is not None and kinds[0] == kinds[1]
+
+
 @pytest.mark.parametrize("triple", WINDOWS)
 def test_objects_for_windows(triple: str, tmp_path: Path) -> None:
     """What an archive holds links into a DLL, given what the C library of the system has."""

@@ -20,6 +20,7 @@ from tilewright.runtime.linking import c_source
 from tilewright.runtime.linking.export import library_bin
 from tilewright.runtime.linking.module_source import ModuleSource
 from tilewright.runtime.linking.object_file import data_object
+from tilewright.runtime.linking.zig import zig_cpu, zig_target
 from tilewright.runtime.module import _sources
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
@@ -75,6 +76,28 @@ def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
         "compiling C source needs a compiler, and this machine has none: install one, or `pip install tilewright[cross]`;"
         " CC and CXX may name one"
     )
+
+
+@pytest.mark.parametrize(
+    ("triple", "target", "cpu"),
+    [
+        ("x86_64-unknown-linux-gnu", "x86_64-linux-gnu", None),
+        ("aarch64-linux-android21", "aarch64-linux-android", None),
+        ("armv7-unknown-linux-gnueabihf", "arm-linux-gnueabihf", "generic+v7a"),
+        ("armv6-unknown-linux-gnueabihf", "arm-linux-gnueabihf", "generic+v6+vfp2"),
+        ("thumbv7em-unknown-none-eabihf", "thumb-freestanding-eabihf", "generic+v7em+vfp4d16sp"),
+        ("i686-unknown-linux-gnu", "x86-linux-gnu", None),
+        ("riscv32-unknown-elf", "riscv32-freestanding", "generic_rv32"),
+        ("riscv64-unknown-linux-gnu", "riscv64-linux-gnu", None),
+        ("arm64-apple-darwin22.1.0", "aarch64-macos", None),
+        ("x86_64-apple-macosx13.0", "x86_64-macos.13.0", None),
+        ("x86_64-pc-windows-msvc", "x86_64-windows-msvc", None),
+        ("wasm32-unknown-unknown", "wasm32-freestanding", None),
+        ("x86_64-unknown-fuchsia", "x86_64-fuchsia", None),
+    ],
+)
+def test_machines_as_zig_names_them(triple: str, target: str, cpu: str | None) -> None:
+    assert (zig_target(triple), zig_cpu(triple)) == (target, cpu)
 
 
 def test_the_compiler_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.linking.module_source import ModuleSource
+from tilewright.runtime.linking.zig import zig_cpu, zig_target
 from tilewright.support import cache
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import temporary_folder
@@ -49,18 +50,15 @@ def compiler_command(language: str, triple: str | None = None) -> list[str]:
                 return [found]
     if importlib.util.find_spec("ziglang") is not None:
         command = [sys.executable, "-m", "ziglang", "c++" if cxx else "cc"]
-        return command if triple is None else [*command, "-target", zig_target(triple)]
+        if triple is None:
+            return command
+        cpu = zig_cpu(triple)
+        return [*command, "-target", zig_target(triple), *([f"-mcpu={cpu}"] if cpu else [])]
     what = f"for {triple} " if triple else ""
     raise TVMError(
         f"compiling {'C++' if cxx else 'C'} source {what}needs a compiler, and this machine has none: install one, or"
         " `pip install tilewright[cross]`; CC and CXX may name one"
     )
-
-
-def zig_target(triple: str) -> str:
-    """An LLVM triple as zig writes it: x86_64-unknown-linux-gnu is x86_64-linux-gnu."""
-    parts = [p for p in triple.split("-") if p not in ("unknown", "pc", "none")]
-    return "-".join(parts)
 
 
 def compile_source(

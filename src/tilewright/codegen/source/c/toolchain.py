@@ -13,6 +13,7 @@ from tilewright.runtime.linking.c_source import (
     headers_digest,
     include_folder,
 )
+from tilewright.runtime.linking.zig import zig_cpu
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 
@@ -34,7 +35,7 @@ def _command(target: Target) -> list[str]:
 def _flags(target: Target) -> list[str]:
     """The flags for a target, except for the level of optimisation."""
     zig = any(["zig" in part for part in _command(target)])
-    return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all"] if zig else [])]
+    return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all", "-g0"] if zig else [])]
 
 
 def flags_text(target: Target) -> str:
@@ -54,16 +55,18 @@ def effort_of(target: Target) -> int:
 
 
 def machine_options(target: Target, zig: bool) -> list[str]:
-    """The flags that select the CPU. zig: for zig, which spells names and features with underscores."""
+    """Which CPU and ABI the code is for; where it is this machine's, that is asked for elsewhere."""
     wide = ["-mprefer-vector-width=512"] if target.cpu.avx512 else []
     if target.is_host:
         return [*wide, "-march=native"]
+    if abi := target.attrs.get("mabi"):
+        wide.append(f"-mabi={abi}")
     cpu = str(target.attrs.get("mcpu", "generic"))
     given = [str(f) for f in target.attrs.get("mattr", ())]
     if zig:
         if cpu == "generic" and not given:
             return wide
-        name = {"generic": "baseline"}.get(cpu, cpu).replace("-", "_")
+        name = zig_cpu(target.triple, None if cpu == "generic" else cpu) or "baseline"
         return [*wide, f"-mcpu={name}" + "".join([f[0] + f[1:].replace("-", "_").replace(".", "_") for f in given])]
     named = [] if cpu == "generic" else [f"-march={cpu}" if target.cpu.arch == "x86" else f"-mcpu={cpu}"]
     return [*wide, *named, *[f"-m{'' if f[0] == '+' else 'no-'}{f[1:]}" for f in given]]
