@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
+from tilewright.codegen.callees import callee_of
 from tilewright.codegen.llvm.expressions.mathematics import C_FUNCTION
 from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.expressions.types import symbol as quoted
@@ -92,13 +93,7 @@ class ModuleEmitter:
 
     def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
         """(symbol, parameter types, result type) of a function that `call` calls. Raises TVMError if arguments do not fit."""
-        func = self.mod.functions.get(gvar)
-        if not isinstance(func, PrimFunc):
-            raise caller.error(f"the module has no function {gvar.name_hint!r} to call", call)
-        if len(func.params) != len(call.args):
-            raise caller.error(
-                f"{gvar.name_hint} takes {len(func.params)} arguments, but is called with {len(call.args)}", call
-            )
+        func = callee_of(self.mod, gvar, caller, call)
         symbol = body_symbol(gvar, func)
         types = ["ptr" if p in func.buffer_map else llvm_type(p.dtype) for p in func.params]
         result = result_type(func)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
+from tilewright.codegen.callees import callee_of
 from tilewright.codegen.source.c.function import FunctionEmitter, parameter_types
 from tilewright.codegen.source.c.names import ctype, floating, function_name, integer, kept, plain, string, vector
 from tilewright.ir import DataType, GlobalVar, IRModule
@@ -128,13 +129,7 @@ class ModuleEmitter:
 
     def callee(self, gvar: GlobalVar, caller: FunctionEmitter, call: Call) -> tuple[str, PrimFunc]:
         """(name, declaration) of a function of the module."""
-        func = self.mod.functions.get(gvar)
-        if not isinstance(func, PrimFunc):
-            raise caller.error(f"the module has no function {gvar.name_hint!r} to call", call)
-        if len(func.params) != len(call.args):
-            raise caller.error(
-                f"{gvar.name_hint} takes {len(func.params)} arguments, but is called with {len(call.args)}", call
-            )
+        func = callee_of(self.mod, gvar, caller, call)
         name = body_name(gvar, func)
         if name not in self._defined:
             given = ", ".join(parameter_types(func)) or "void"

@@ -9,11 +9,12 @@ import numpy as np
 
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
+from tilewright.relay.cards.card import BROADCAST, INJECTIVE, OUT_ELEMWISE, Sample, any_bytes, need
 from tilewright.relay.cards.relations import broadcast, dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.arithmetic.elemwise import np_erf
+from tilewright.relay.op.layers import neural
 from tilewright.relay.op.movement.reshaping import concatenate as plain_concatenate
 from tilewright.relay.op.movement.reshaping import tuple_fields
 from tilewright.relay.op.quantization.quantized import (
@@ -114,6 +115,20 @@ class hardswish(QuantizedUnary, key="qnn.hardswish"):
 
     def np_plain(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x * (np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)))
+
+
+class softmax(QuantizedUnary, key="qnn.softmax"):
+    """softmax along `axis` of quantised numbers, in the same dtype."""
+
+    axis: int = -1
+    fuse = OUT_ELEMWISE
+    samples = [((any_bytes((2, 9)), f32(0.0473), i32(-3), f32(1 / 256), i32(-128)), {})]
+
+    def plain(self, x: Expr) -> Expr:
+        return op("nn.softmax")(x, axis=self.axis)
+
+    def np_plain(self, x: np.ndarray) -> np.ndarray:
+        return neural.softmax.from_fields(self.axis).ref(x)
 
 
 class leaky_relu(Quantized, key="qnn.leaky_relu"):

@@ -394,40 +394,4 @@ class avg_pool2d(Quantized, key="qnn.avg_pool2d"):
         return np_quantize(y, output_scale.reshape(()), output_zero_point.reshape(()), data.dtype.name)
 
 
-class softmax(Quantized, key="qnn.softmax"):
-    """softmax along `axis` of quantised numbers, in the same dtype."""
-
-    axis: int = -1
-    fuse = OUT_ELEMWISE
-    samples = [((any_bytes((2, 9)), f32(0.0473), i32(-3), f32(1 / 256), i32(-128)), {})]
-
-    def infer(
-        self,
-        x: TensorType,
-        scale: TensorType,
-        zero_point: TensorType,
-        output_scale: TensorType,
-        output_zero_point: TensorType,
-    ) -> Type:
-        return need_in_and_out(x, scale, zero_point, output_scale, output_zero_point)
-
-    def expand(self, x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr) -> Expr:
-        """Dequantise, softmax, quantise."""
-        t = tensor(x.checked_type)
-        ndim = len(t.shape)
-        y = op("nn.softmax")(dequantized(x, along(scale, ndim, 0), along(zero_point, ndim, 0)), axis=self.axis)
-        return quantized(y, along(output_scale, ndim, 0), along(output_zero_point, ndim, 0), str(t.dtype))
-
-    def ref(
-        self,
-        x: np.ndarray,
-        scale: np.ndarray,
-        zero_point: np.ndarray,
-        output_scale: np.ndarray,
-        output_zero_point: np.ndarray,
-    ) -> np.ndarray:
-        y = neural.softmax.from_fields(self.axis).ref(np_dequantize(x, scale.reshape(()), zero_point.reshape(())))
-        return np_quantize(y, output_scale.reshape(()), output_zero_point.reshape(()), x.dtype.name)
-
-
-__all__: Sequence[str] = ("avg_pool2d", "batch_matmul", "conv2d", "conv2d_transpose", "dense", "softmax")
+__all__: Sequence[str] = ("avg_pool2d", "batch_matmul", "conv2d", "conv2d_transpose", "dense")

@@ -27,7 +27,7 @@ from tilewright.tir.schedule.facts.leaves import (
 from tilewright.tir.schedule.facts.linear_forms import combine, same, shift
 from tilewright.tir.schedule.facts.regions import access_regions
 from tilewright.tir.schedule.facts.solve import solve
-from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, need_no_pointer, touches
+from tilewright.tir.schedule.primitives.rewrite import ReplaceStmts, RewriteAccesses, need_no_pointer, touches
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, primitive
 from tilewright.tir.stmt_functor import substitute
@@ -206,14 +206,19 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
         # The consumer may compute elements that the producer does not write.
         refuse("{0} must visit every point of its domain, but its loops may omit some", source.block)
     _need_nothing_between(ref, source.block)
-    loads: list[Any] = []
-    _Loads(buffer, loads).visit(store.value)
+    loads: list[BufferLoad] = []
+
+    def note(x: BufferLoad) -> BufferLoad:
+        loads.append(x)
+        return x
+
+    RewriteAccesses(buffer, note).visit(store.value)
     _need_inputs_unchanged(source_ref, source.block, [leaf_of(ref)])
     other = {r.buffer for r in old.reads} - {buffer}
     if other & {r.buffer for r in source.block.writes}:
         refuse("{0} must not read another output of {1}", old, source.block)
     env, guards = invert_access(state, old, loads, source.block, source_store.indices)
-    final = _PutValue(buffer, source_store.value).visit(substitute(store, env))
+    final = RewriteAccesses(buffer, lambda _: source_store.value).visit(substitute(store, env))
     final = _canonical_indices(state, final)
     reads, writes = access_regions(state, final)
     new = source.block.replace(body=final, reads=reads, writes=writes)
@@ -244,34 +249,6 @@ def _need_nothing_between(ref: StmtSRef, source: Stmt) -> None:
 
 def _canonical_indices(state: ScheduleState, store: Any) -> Any:
     return store.replace(indices=tuple([state.forms.simplify(i) for i in store.indices]))
-
-
-class _Loads(Mutator):
-    def __init__(self, buffer: Buffer, found: list[Any]) -> None:
-        self.buffer, self.found = buffer, found
-
-    @on(Var)
-    def _var(self, v: Var) -> Var:
-        return need_no_pointer(v, self.buffer)
-
-    @on(Buffer)
-    def _buffer(self, b: Buffer) -> Buffer:
-        return b
-
-    @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> PrimExpr:
-        if x.buffer is self.buffer:
-            self.found.append(x)
-        return self.rebuild(x)
-
-
-class _PutValue(Mutator):
-    def __init__(self, buffer: Buffer, value: PrimExpr) -> None:
-        self.buffer, self.value = buffer, value
-
-    @on(BufferLoad)
-    def _load(self, x: BufferLoad) -> PrimExpr:
-        return self.value if x.buffer is self.buffer else self.rebuild(x)
 
 
 def invert_access(
