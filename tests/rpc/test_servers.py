@@ -98,6 +98,34 @@ def test_keys(server: rpc.Server) -> None:
     assert session(server).get_function("tests.rpc.add")(1, 2) == 3
 
 
+def test_key_files(tmp_path: Path) -> None:
+    """All three sides know the secret, or are refused."""
+    functions()
+    right, wrong, short = tmp_path / "right", tmp_path / "wrong", tmp_path / "short"
+    right.write_text("a secret of this farm\n")
+    wrong.write_text("a secret of another farm")
+    short.write_text("short")
+    tracker = rpc.Tracker("127.0.0.1", 0, silent=True, key_file=right)
+    place = ("127.0.0.1", tracker.port)
+    server = rpc.Server("127.0.0.1", 0, key="board", tracker_addr=place, silent=True, key_file=right)
+    client = rpc.connect_tracker(*place, key_file=right)
+    assert client.request("board").get_function("tests.rpc.add")(1, 2) == 3
+    for given, message in ((None, "demands a key file"), (wrong, "has another key file")):
+        with pytest.raises(RPCError, match=message):
+            rpc.connect_tracker(*place, key_file=given)
+        with pytest.raises(RPCError, match=message):
+            rpc.connect("127.0.0.1", server.port, key_file=given)
+    with pytest.raises(RPCError, match="holds 5 bytes, where at least 16 are needed"):
+        rpc.Server("127.0.0.1", 0, silent=True, key_file=short)
+    with pytest.raises(RPCError, match="cannot be read: No such file"):
+        rpc.connect("127.0.0.1", server.port, key_file=tmp_path / "none")
+    open_server = rpc.Server("127.0.0.1", 0, silent=True)
+    with pytest.raises(RPCError, match="demands no key file, so that it may be another server"):
+        rpc.connect("127.0.0.1", open_server.port, key_file=right)
+    for each in (open_server, server, tracker):
+        each.terminate()
+
+
 def test_what_is_no_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

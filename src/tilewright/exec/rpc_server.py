@@ -23,6 +23,7 @@ def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.Argum
     found.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
     found.add_argument("--load-library", help="libraries to load first, with colons between")
     found.add_argument("--timeout", type=float, help="seconds that a session may last; default: no limit")
+    found.add_argument("--key-file", help="a file with a secret that clients and the tracker must know")
     found.add_argument("--silent", action="store_true", help="write nothing but errors")
     return found
 
@@ -43,6 +44,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
             custom_addr=options.custom_addr,
             silent=options.silent,
             timeout=options.timeout,
+            key_file=options.key_file,
         )
     except (TVMError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -18,6 +18,7 @@ def parser(prog: str = "python -m tilewright.exec.rpc_tracker") -> argparse.Argu
     )
     found.add_argument("--port", type=int, default=9190, help="first port to try (default: 9190)")
     found.add_argument("--port-end", type=int, default=9191, help="port after the last one to try (default: 9191)")
+    found.add_argument("--key-file", help="a file with a secret that servers and clients must know")
     found.add_argument("--silent", action="store_true", help="write nothing but errors")
     return found
 
@@ -28,7 +29,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
     if not options.silent:
         show_log()
     try:
-        tracker = Tracker(options.host, options.port, options.port_end, options.silent)
+        tracker = Tracker(options.host, options.port, options.port_end, options.silent, key_file=options.key_file)
     except (TVMError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

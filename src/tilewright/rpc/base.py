@@ -7,13 +7,17 @@ After that the native runtime exchanges messages (native/src/rpc). A tracker's m
 from __future__ import annotations
 
 import errno
+import hmac
 import json
 import logging
+import os
 import random
+import secrets
 import socket
 import struct
 import time
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.device import DEVICES_OF_A_SESSION
@@ -27,7 +31,14 @@ RPC_SESS_MASK = DEVICES_OF_A_SESSION
 RPC_CODE_SUCCESS = RPC_MAGIC
 RPC_CODE_DUPLICATE = RPC_MAGIC + 1
 RPC_CODE_MISMATCH = RPC_MAGIC + 2
+RPC_CODE_PROVE = RPC_MAGIC + 3
+"""Both sides must prove that they know the secret of the key file: our addition."""
+RPC_TRACKER_PROVE = RPC_TRACKER_MAGIC + 3
 
+SHORTEST_SECRET = 16
+CHALLENGE_BYTES = 32
+PROOF_BYTES = CHALLENGE_BYTES + 32
+"""Bytes of a challenge and an HMAC with SHA-256."""
 LONGEST_KEY = 4096
 LONGEST_JSON = 1 << 20
 """Bytes of a message of a tracker, at most."""
@@ -161,6 +172,64 @@ def listen(host: str, port: int, port_end: int, reuse_addr: bool = True) -> tupl
         else:
             return sock, sock.getsockname()[1]
     raise RPCError(f"cannot listen on {host}: ports {port} to {port_end - 1} are all in use")
+
+
+def read_secret(path: str | os.PathLike[str] | None) -> bytes | None:
+    """The secret in a key file, without spaces around it; None for no file. Raises RPCError if it is shorter than 16 bytes, or cannot be
+    read."""
+    if path is None:
+        return None
+    try:
+        secret = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise RPCError(f"the key file {os.fspath(path)!r} cannot be read: {error.strerror or error}") from error
+    if len(secret) < SHORTEST_SECRET:
+        raise RPCError(
+            f"the key file {os.fspath(path)!r} holds {len(secret)} bytes, where at least {SHORTEST_SECRET} are needed; make one with:"
+            " head -c 32 /dev/urandom | base64"
+        )
+    return secret
+
+
+def _proof(secret: bytes, side: bytes, first: bytes, second: bytes) -> bytes:
+    return hmac.digest(secret, side + first + second, "sha256")
+
+
+def challenge() -> bytes:
+    """Random bytes, which the other side has not seen before."""
+    return secrets.token_bytes(CHALLENGE_BYTES)
+
+
+def checked_proof(secret: bytes, ours: bytes, answer: bytes) -> bytes | None:
+    """The proof that this side knows the secret, if `answer`, the other side's challenge and proof, proves that it does; else None. The
+    secret is not sent, and what is sent proves nothing in another session."""
+    theirs, proof = answer[:CHALLENGE_BYTES], answer[CHALLENGE_BYTES:]
+    known = hmac.compare_digest(proof, _proof(secret, b"client", ours, theirs))
+    return _proof(secret, b"server", theirs, ours) if known else None
+
+
+def demand_proof(sock: socket.socket, secret: bytes, code: int) -> bool:
+    """The server's half: whether the client knows the secret. `code` tells the client that it is asked."""
+    ours = challenge()
+    sock.sendall(struct.pack("<i", code) + ours)
+    proof = checked_proof(secret, ours, recvall(sock, PROOF_BYTES))
+    sock.sendall(proof or b"")
+    return proof is not None
+
+
+def prove(sock: socket.socket, secret: bytes | None, where: str) -> None:
+    """The client's half. Raises RPCError if this side has no secret, or either side's is not that of the other."""
+    theirs = recvall(sock, CHALLENGE_BYTES)
+    if secret is None:
+        raise RPCError(f"{where} demands a key file: give the one that it was started with (key_file=, --key-file)")
+    ours = challenge()
+    sock.sendall(ours + _proof(secret, b"client", theirs, ours))
+    try:
+        proof = recvall(sock, 32)
+    except ConnectionError:
+        raise RPCError(f"{where} has another key file") from None
+    if not hmac.compare_digest(proof, _proof(secret, b"server", ours, theirs)):
+        raise RPCError(f"{where} does not know the secret of the key file: it is another server than it claims to be")
 
 
 def is_loopback(host: str) -> bool:

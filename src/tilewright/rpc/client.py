@@ -176,14 +176,15 @@ def connect(
     session_timeout: int = 0,
     session_constructor_args: Sequence[Any] | None = None,
     enable_logging: bool = False,
+    key_file: str | os.PathLike[str] | None = None,
 ) -> RPCSession:
     """A session with a server. key: that of the server. session_timeout: seconds after which the server ends the session; 0: never.
-    Raises RPCError if there is no server, or one with another key."""
+    key_file: a file with a secret that both sides must know. Raises RPCError if there is no server, or one with another key."""
     if session_constructor_args:
         raise NotImplementedError(
             "a session that the server opens to another one (session_constructor_args) is not supported"
         )
-    where = f"{url}:{port}"
+    where, secret = f"{url}:{port}", base.read_secret(key_file)
     if session_timeout:
         key += f" -timeout={int(session_timeout)}"
     try:
@@ -191,7 +192,7 @@ def connect(
     except OSError as error:
         raise RPCError(f"cannot connect to the server {where}: {error.strerror or error}") from error
     try:
-        _greet(sock, key, where)
+        _greet(sock, key, where, secret)
     except (OSError, RPCError):
         sock.close()
         raise
@@ -200,7 +201,7 @@ def connect(
     return RPCSession(global_func("rpc.OpenSession")(sock.detach(), where))
 
 
-def _greet(sock: socket.socket, key: str, where: str) -> None:
+def _greet(sock: socket.socket, key: str, where: str, secret: bytes | None) -> None:
     """The client's half of the handshake."""
     sock.settimeout(ANSWERS_IN)
     base.send_text(sock, "client:" + key, struct.pack("<i", base.RPC_MAGIC))
@@ -208,6 +209,11 @@ def _greet(sock: socket.socket, key: str, where: str) -> None:
         code = base.recv_int(sock)
     except (OSError, struct.error) as error:
         raise RPCError(f"the server {where} does not answer the handshake: {error}") from error
+    if code == base.RPC_CODE_PROVE:
+        base.prove(sock, secret, where)
+        code = base.recv_int(sock)
+    elif secret is not None:
+        raise RPCError(f"{where} demands no key file, so that it may be another server than it claims to be")
     plain = re.sub(r" -timeout=\d+$", "", key)
     if code == base.RPC_CODE_DUPLICATE:
         raise RPCError(f"the key {plain!r} is in use already at the proxy {where}")
@@ -222,8 +228,9 @@ def _greet(sock: socket.socket, key: str, where: str) -> None:
 class TrackerSession:
     """A connection to a tracker, which hands out servers by their keys."""
 
-    def __init__(self, addr: tuple[str, int]) -> None:
-        self._addr = addr
+    def __init__(self, addr: tuple[str, int], key_file: str | os.PathLike[str] | None = None) -> None:
+        self._addr, self._key_file = addr, key_file
+        self._secret = base.read_secret(key_file)
         self._sock: socket.socket | None = None
         self._connect()
 
@@ -237,6 +244,16 @@ class TrackerSession:
         try:
             self._sock.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
             magic = base.recv_int(self._sock)
+            if magic == base.RPC_TRACKER_PROVE:
+                base.prove(self._sock, self._secret, f"the tracker {where}")
+                magic = base.recv_int(self._sock)
+            elif self._secret is not None:
+                raise RPCError(
+                    f"the tracker {where} demands no key file, so that it may be another one than it claims to be"
+                )
+        except RPCError:
+            self.close()
+            raise
         except OSError as error:
             self.close()
             raise RPCError(f"the tracker {where} does not answer: {error}") from error
@@ -301,7 +318,7 @@ class TrackerSession:
                 if self._sock is None:
                     self._connect()
                 url, port, matchkey = self._ask(TrackerCode.REQUEST, key, "", priority, timeout=session_timeout or None)
-                return connect(url, port, matchkey, session_timeout, session_constructor_args)
+                return connect(url, port, matchkey, session_timeout, session_constructor_args, key_file=self._key_file)
             except TimeoutError as error:
                 # What the tracker sends later would be taken for another answer.
                 self.close()
@@ -340,6 +357,6 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [rule, lines[0], rule, *lines[1:], rule]
 
 
-def connect_tracker(url: str, port: int) -> TrackerSession:
-    """A connection to a tracker. Raises RPCError if there is none."""
-    return TrackerSession((url, port))
+def connect_tracker(url: str, port: int, key_file: str | os.PathLike[str] | None = None) -> TrackerSession:
+    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. Raises RPCError if there is none."""
+    return TrackerSession((url, port), key_file)

@@ -45,6 +45,7 @@ class Server:
     port_end). tracker_addr: (host, port) of a tracker, which hands the server out under `key`. load_library: libraries to load before
     the first session, with colons between. custom_addr: the address that the tracker tells clients. no_fork: ignored; every session has a
     process of its own. server_init_callback: called in the server's process before it listens. timeout: seconds that a session may last.
+    key_file: a file with a secret of at least 16 bytes, which clients, the tracker and this server prove to each other that they know.
     """
 
     def __init__(
@@ -62,14 +63,17 @@ class Server:
         server_init_callback: Callable[[], Any] | None = None,
         reuse_addr: bool = True,
         timeout: float | None = None,
+        key_file: str | os.PathLike[str] | None = None,
     ) -> None:
         if is_proxy:
             raise NotImplementedError("a server behind a proxy (is_proxy=True) is not supported yet")
         if tracker_addr is not None and not key:
             raise RPCError("a server that registers with a tracker needs a key: key='...'")
+        secret = base.read_secret(key_file)
         listener, self.port = base.listen(host, port, port_end, reuse_addr)
         self.host, self.key, self.custom_addr = host, key, custom_addr
-        loop = _Loop(listener, self.port, key, tracker_addr, custom_addr, timeout, silent, os.getpid())
+        tracked = _Tracked(tracker_addr, key, self.port, custom_addr, secret) if tracker_addr is not None else None
+        loop = _Loop(listener, key, tracked, secret, timeout, silent, os.getpid())
 
         def body() -> None:
             for path in (load_library or "").split(":"):
@@ -117,8 +121,10 @@ def remove_left_folders() -> None:
 class _Tracked:
     """A server's connection to its tracker: the key under which it waits for the next client."""
 
-    def __init__(self, addr: tuple[str, int], key: str, port: int, custom_addr: str | None) -> None:
-        self.addr, self.key, self.port, self.custom_addr = addr, key, port, custom_addr
+    def __init__(
+        self, addr: tuple[str, int], key: str, port: int, custom_addr: str | None, secret: bytes | None
+    ) -> None:
+        self.addr, self.key, self.port, self.custom_addr, self.secret = addr, key, port, custom_addr, secret
         self.sock: socket.socket | None = None
         self.matchkey: str | None = None
         self._asked = 0.0
@@ -130,7 +136,11 @@ class _Tracked:
                 self.sock = base.connect_once(self.addr, GREETED_IN)
                 self.sock.settimeout(GREETED_IN)
                 self.sock.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
-                if base.recv_int(self.sock) != base.RPC_TRACKER_MAGIC:
+                magic = base.recv_int(self.sock)
+                if magic == base.RPC_TRACKER_PROVE:
+                    base.prove(self.sock, self.secret, f"the tracker {self.addr[0]}:{self.addr[1]}")
+                    magic = base.recv_int(self.sock)
+                if magic != base.RPC_TRACKER_MAGIC:
                     raise RPCError(f"{self.addr[0]}:{self.addr[1]} is no tracker")
                 self._ask(TrackerCode.UPDATE_INFO, {"key": "server:" + self.key, "addr": [self.custom_addr, self.port]})
             self.matchkey = base.random_key(self.key)
@@ -179,17 +189,16 @@ class _Loop:
     def __init__(
         self,
         listener: socket.socket,
-        port: int,
         key: str,
-        tracker_addr: tuple[str, int] | None,
-        custom_addr: str | None,
+        tracked: _Tracked | None,
+        secret: bytes | None,
         timeout: float | None,
         silent: bool,
         parent: int,
     ) -> None:
-        self.listener, self.key, self.timeout, self.silent, self.parent = listener, key, timeout, silent, parent
+        self.listener, self.key, self.tracked, self.secret = listener, key, tracked, secret
+        self.timeout, self.silent, self.parent = timeout, silent, parent
         self.told = False
-        self.tracked = _Tracked(tracker_addr, key, port, custom_addr) if tracker_addr is not None else None
 
     def _stop(self, *_: object) -> None:
         self.told = True
@@ -230,6 +239,9 @@ class _Loop:
                 self._tell(f"{where} speaks another protocol")
                 return None
             given, *options = base.recv_text(sock, base.LONGEST_KEY).split(" ")
+            if self.secret is not None and not base.demand_proof(sock, self.secret, base.RPC_CODE_PROVE):
+                self._tell(f"{where} does not know the secret of the key file")
+                return None
             expected = "client:" + (self.key if self.tracked is None else self.tracked.matchkey or self.key)
             if given != expected:
                 base.send_text(sock, "", struct.pack("<i", base.RPC_CODE_MISMATCH))

@@ -25,6 +25,7 @@ class Tracker:
     """A tracker in a process of its own, which ends with this object and with this process.
 
     host: the address to listen on. port, port_end: the first free port of [port, port_end). timeout: ignored, as connections are watched.
+    key_file: a file with a secret of at least 16 bytes, which servers, clients and the tracker prove to each other that they know.
     """
 
     def __init__(
@@ -35,13 +36,15 @@ class Tracker:
         silent: bool = False,
         reuse_addr: bool = True,
         timeout: float | None = None,
+        key_file: str | os.PathLike[str] | None = None,
     ) -> None:
+        secret = base.read_secret(key_file)
         listener, self.port = base.listen(host, port, port_end, reuse_addr)
         self.host, self.stop_key = host, base.random_key("tracker")
         parent = os.getpid()
-        self._process: Child | None = Child(lambda: _serve(listener, self.stop_key, silent, parent))
+        self._process: Child | None = Child(lambda: _serve(listener, self.stop_key, secret, parent))
         listener.close()
-        if not silent and not base.is_loopback(host):
+        if not silent and secret is None and not base.is_loopback(host):
             logger.warning("the tracker listens on %s:%s: whoever reaches it can take its servers", host, self.port)
 
     @property
@@ -135,6 +138,9 @@ class _Connection:
         head = await asyncio.wait_for(self.reader.readexactly(4), 10)
         if struct.unpack("<i", head)[0] != base.RPC_TRACKER_MAGIC:
             return
+        if self.state.secret is not None and not await self._demand_proof(self.state.secret):
+            logger.warning("%s:%s does not know the secret of the key file", *self.addr)
+            return
         self.writer.write(struct.pack("<i", base.RPC_TRACKER_MAGIC))
         while not self.state.stopped.is_set():
             (size,) = struct.unpack("<i", await self.reader.readexactly(4))
@@ -148,6 +154,14 @@ class _Connection:
             if answer is not None:
                 self.send(answer)
                 await self.writer.drain()
+
+    async def _demand_proof(self, secret: bytes) -> bool:
+        ours = base.challenge()
+        self.writer.write(struct.pack("<i", base.RPC_TRACKER_PROVE) + ours)
+        answer = await asyncio.wait_for(self.reader.readexactly(base.PROOF_BYTES), 10)
+        proof = base.checked_proof(secret, ours, answer)
+        self.writer.write(proof or b"")
+        return proof is not None
 
     def send(self, data: Any) -> None:
         text = json.dumps(data).encode()
@@ -213,8 +227,8 @@ class _Connection:
 class _State:
     """All connections of a tracker, and the servers and requests by key."""
 
-    def __init__(self, stop_key: str) -> None:
-        self.stop_key, self.stopped = stop_key, asyncio.Event()
+    def __init__(self, stop_key: str, secret: bytes | None) -> None:
+        self.stop_key, self.secret, self.stopped = stop_key, secret, asyncio.Event()
         self.connections: set[_Connection] = set()
         self.schedulers: dict[str, PriorityScheduler] = {}
         self.owners: dict[str, _Connection] = {}
@@ -237,11 +251,11 @@ class _State:
             connection.leave()
 
 
-def _serve(listener: socket.socket, stop_key: str, silent: bool, parent: int) -> None:
+def _serve(listener: socket.socket, stop_key: str, secret: bytes | None, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def run() -> None:
-        state = _State(stop_key)
+        state = _State(stop_key, secret)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, state.stopped.set)
         server = await asyncio.start_server(state.connected, sock=listener)
         while not state.stopped.is_set() and os.getppid() == parent:
