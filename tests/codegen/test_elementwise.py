@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, both, elementwise, same
+from tests.codegen.small_programs import aligned, both, elementwise, same
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.interp.values import np_type
 from tilewright.codegen.llvm import emit_module

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, buffer1d, native
+from tests.codegen.small_programs import aligned, buffer1d, native
 from tilewright.codegen import interp
 from tilewright.ir import DataType, PrimExpr
 from tilewright.tir import (

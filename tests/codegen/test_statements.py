@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import Array, aligned, buffer1d, native
+from tests.codegen.small_programs import Array, aligned, buffer1d, native
 from tilewright.codegen import interp
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.llvm import compile_object, emit_module, load_objects

@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tvm
 from tests.cli.command import command, relu_model
-from tests.codegen.running import elementwise
+from tests.codegen.small_programs import elementwise
 from tilewright import relay
 from tilewright.codegen.llvm import compile_object
 from tilewright.ir.transform import PassContext

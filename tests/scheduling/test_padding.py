@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.running import aligned
+from tests.codegen.small_programs import aligned
 from tilewright import relay, te, topi
 from tilewright.codegen import interp
 from tilewright.scheduling import schedule_kernel

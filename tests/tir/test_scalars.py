@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, both, elementwise
+from tests.codegen.small_programs import aligned, both, elementwise
 from tilewright import arith, tir
 from tilewright.ir import DataType
 from tilewright.tir import scalars

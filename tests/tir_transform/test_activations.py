@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import elementwise
+from tests.codegen.small_programs import elementwise
 from tilewright.codegen import interp
 from tilewright.ir import IRModule, structural_equal
 from tilewright.tir import PrimFunc

@@ -28,8 +28,8 @@ from tilewright.cli.screen import Report, progress, shown_warnings
 from tilewright.cli.tensors import Array, carried, fill_inputs, input_table, output_names, read_sets, run_checked
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import Reference
-from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
 from tilewright.relay.frontend.common.module import is_static
+from tilewright.relay.frontend.common.node_results import Layer, keeping, layers_of, matched
 from tilewright.relay.transform.mixed_precision import MOST
 from tilewright.runtime.host_functions.strings import decode_strings
 from tilewright.support.errors import TVMError

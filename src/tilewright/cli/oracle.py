@@ -11,8 +11,8 @@ from tilewright.cli.tensors import Array, fill_inputs, input_table, run_checked
 from tilewright.ir import Op
 from tilewright.relay.expr import Call
 from tilewright.relay.frontend.common.formats import Reference
-from tilewright.relay.frontend.common.layers import keeping, layers_of
 from tilewright.relay.frontend.common.module import is_static
+from tilewright.relay.frontend.common.node_results import keeping, layers_of
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
 from tilewright.relay.typing.infer_type import infer_module

@@ -3,7 +3,7 @@
     cost            cycles of register tiles, by the description of a core (target/cores)
     products,       what each form of a product or a convolution costs
     convolutions,
-    winograd
+    winograd, orderings
     instructions    dot products and tiles by types and processors
     decisions       what is given, or the cost model's; the other choices
     kernel_plan     the decisions about a kernel
@@ -15,7 +15,7 @@ The graph compiler calls `schedule_kernel(func, target, plan)`. `scheduled` give
 
 from __future__ import annotations
 
-from tilewright.scheduling.cpu.entry import schedule_kernel, scheduled
+from tilewright.scheduling.cpu.whole_kernel import schedule_kernel, scheduled
 from tilewright.scheduling.graph_plan import GraphPlan
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import lazy

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.running import aligned, native
+from tests.codegen.small_programs import aligned, native
 from tests.codegen.test_random_programs import SIZE, Generator
 from tilewright import relay, runtime, te, tir
 from tilewright.codegen import interp

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.codegen.running import aligned, elementwise
+from tests.codegen.small_programs import aligned, elementwise
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.llvm import compile_object, emit_module, load_objects
 from tilewright.ir import IRModule

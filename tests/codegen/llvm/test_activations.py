@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, elementwise, native
+from tests.codegen.small_programs import aligned, elementwise, native
 from tilewright.codegen.backend import AOT, back_end_of
 from tilewright.codegen.llvm import emit_module
 from tilewright.ir import IRModule

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, elementwise, native
+from tests.codegen.small_programs import aligned, elementwise, native
 from tilewright import nd
 from tilewright import tir as T
 from tilewright.codegen.backend import AOT

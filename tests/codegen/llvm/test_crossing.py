@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, native
+from tests.codegen.small_programs import aligned, native
 from tilewright.codegen import interp
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.llvm import emit_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.codegen.running import aligned, decl_buffer, kernels, loaded
+from tests.codegen.small_programs import aligned, decl_buffer, kernels, loaded
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.ir import IntImm, IRModule, PrimExpr

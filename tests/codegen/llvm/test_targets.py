@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.running import aligned, elementwise, native
+from tests.codegen.small_programs import aligned, elementwise, native
 from tilewright.codegen.llvm import compile_assembly, compile_object, emit_module, load_objects, object_kind
 from tilewright.support.errors import TVMError
 from tilewright.tir import op as T

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.llvm.every_float import FUNCTIONS, errors, function, main
-from tests.codegen.running import aligned, elementwise, native
+from tests.codegen.small_programs import aligned, elementwise, native
 from tilewright.tir import op as T
 
 LANES = 16

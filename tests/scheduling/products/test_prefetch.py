@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.codegen.running import aligned
+from tests.codegen.small_programs import aligned
 from tilewright import te, tir, topi
 from tilewright.arith import Analyzer
 from tilewright.codegen import interp

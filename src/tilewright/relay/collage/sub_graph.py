@@ -14,7 +14,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGe
 from tilewright.relay.functor import ExprMutator, children, post_order
 from tilewright.relay.rewriting import card_of
 from tilewright.relay.transform.byoc.annotations import is_composite, is_external
-from tilewright.relay.transform.byoc.regions import scopes_of
+from tilewright.relay.transform.byoc.marked_regions import scopes_of
 from tilewright.relay.typing.open_types import type_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.common.unsupported import DAMAGE
 from tilewright.support.errors import ModelError, TVMError, said
 
 MALFORMED = (*DAMAGE, RuntimeError, OSError)

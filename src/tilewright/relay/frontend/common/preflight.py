@@ -11,7 +11,7 @@ from tilewright.relay.backend.compilation import plan_memory
 from tilewright.relay.backend.work import CallWork, work_of
 from tilewright.relay.frontend.common.compatibility import Found, collected_notes
 from tilewright.relay.frontend.common.formats import ModelFormat, Shapes, Survey, format_of, survey_of
-from tilewright.relay.frontend.common.problems import Problem, problems_of
+from tilewright.relay.frontend.common.unsupported import Problem, problems_of
 from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
 
 

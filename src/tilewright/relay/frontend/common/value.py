@@ -14,7 +14,7 @@ from tilewright.relay.cards.card import as_expr, find_card, results_of
 from tilewright.relay.cards.relations import Dim, dims
 from tilewright.relay.evaluation.interpreter import run_function
 from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
-from tilewright.relay.frontend.common.problems import Problem
+from tilewright.relay.frontend.common.unsupported import Problem
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support.errors import OpError, OpNotImplemented
 

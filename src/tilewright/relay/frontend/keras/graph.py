@@ -14,8 +14,8 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.names import by_input, input_variable, plain_name, renamed
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.unsupported import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text, problems_text, use_text
 from tilewright.relay.frontend.keras.layers_strings import STRING_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, Nested, flat_values, layers, operations, policy_dtype

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.ir import PrimExpr
 from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
-from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.common.unsupported import DAMAGE
 from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.value import Choice, Item, OnnxNode, Question, Value
 from tilewright.support.errors import DiagnosticError, ModelError, OpNotImplemented

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.common.unsupported import DAMAGE
 from tilewright.relay.frontend.onnx.choices import joined
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 from tilewright.support.errors import DiagnosticError

@@ -14,8 +14,8 @@ from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.compatibility import collecting
-from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.unsupported import DAMAGE, finding_of
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.attributes import check_attributes
 from tilewright.relay.frontend.onnx.choices import of_choices, taken, with_rank

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.formats.onnx_messages import Message
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
+from tilewright.relay.frontend.common.unsupported import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import nearest, use_text
 from tilewright.relay.frontend.onnx.operators import node_name, operator_title
 from tilewright.relay.frontend.onnx.value import AlreadyReported, Unknown, converters

@@ -11,7 +11,7 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.cards.relations import Dim, tensor_type
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
+from tilewright.relay.frontend.common.unsupported import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import Value, evaluate, missing_operator, problems_text, use_text
 from tilewright.relay.frontend.pytorch import compatibility, ops
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array

@@ -12,7 +12,7 @@ from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
 from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
+from tilewright.relay.frontend.common.unsupported import Problem, UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of

@@ -14,8 +14,8 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text
+from tilewright.relay.frontend.tensorflow.execution_conditions import split_ref
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
-from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, OpenedModel, open_model
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp

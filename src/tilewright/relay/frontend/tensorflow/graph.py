@@ -14,14 +14,14 @@ from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
 from tilewright.relay.frontend.common.module import module_of, string_attrs
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.unsupported import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import StringTensor, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
+from tilewright.relay.frontend.tensorflow.execution_conditions import SWITCHES, Plan, split_ref
 from tilewright.relay.frontend.tensorflow.fold import folders
 from tilewright.relay.frontend.tensorflow.outputs import OUTPUTS, begin_of
-from tilewright.relay.frontend.tensorflow.plan import SWITCHES, Plan, split_ref
 from tilewright.relay.frontend.tensorflow.strings import evaluated, string_results
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array

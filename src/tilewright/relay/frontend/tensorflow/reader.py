@@ -13,7 +13,7 @@ from tilewright.formats.tensorflow_messages import Message, dtype_name, message
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import near_text
 from tilewright.relay.frontend.tensorflow.checkpoint import Checkpoint
-from tilewright.relay.frontend.tensorflow.plan import split_ref
+from tilewright.relay.frontend.tensorflow.execution_conditions import split_ref
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 from tilewright.support.errors import ModelError, said

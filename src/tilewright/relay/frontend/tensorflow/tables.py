@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.formats.tensorflow_messages import Message
 from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.assignments import called
-from tilewright.relay.frontend.tensorflow.plan import split_ref
+from tilewright.relay.frontend.tensorflow.execution_conditions import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, string_op, tf_op
 from tilewright.runtime.host_functions.strings import string_table

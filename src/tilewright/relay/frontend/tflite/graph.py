@@ -17,7 +17,7 @@ from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import small
 from tilewright.relay.frontend.common.module import module_of, string_attrs
 from tilewright.relay.frontend.common.names import input_variable, unused_name
-from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
+from tilewright.relay.frontend.common.unsupported import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import are_numbers, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters

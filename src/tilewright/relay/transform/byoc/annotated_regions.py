@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.ir import Op
 from tilewright.relay.expr import Expr, Function
 from tilewright.relay.transform.byoc.annotations import BEGIN, END
-from tilewright.relay.transform.byoc.regions import RegionSet
+from tilewright.relay.transform.byoc.marked_regions import RegionSet
 from tilewright.support.errors import TVMError
 
 

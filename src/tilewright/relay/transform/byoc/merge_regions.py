@@ -18,7 +18,7 @@ from tilewright.relay.transform.byoc.annotations import (
     is_end,
     own_functions,
 )
-from tilewright.relay.transform.byoc.regions import Region, RegionSet, name_of, scopes_of
+from tilewright.relay.transform.byoc.marked_regions import Region, RegionSet, name_of, scopes_of
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 

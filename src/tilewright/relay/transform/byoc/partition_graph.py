@@ -22,8 +22,8 @@ from tilewright.relay.transform.byoc.annotations import (
     is_end,
     own_functions,
 )
+from tilewright.relay.transform.byoc.marked_regions import Region, RegionSet
 from tilewright.relay.transform.byoc.merge_regions import Dependences, inputs_of
-from tilewright.relay.transform.byoc.regions import Region, RegionSet
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.runtime import get_global_func

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.relay.frontend.onnx.contrib import (
     attention,
-    blocks,
+    block_weights,
     experts,
     fused,
     gates,
@@ -21,6 +21,6 @@ from tilewright.relay.frontend.onnx.contrib import (
 )
 
 __all__ = [
-    "attention", "blocks", "experts", "fused", "gates", "grouped", "hashes", "layouts", "quantized", "rotary",
+    "attention", "block_weights", "experts", "fused", "gates", "grouped", "hashes", "layouts", "quantized", "rotary",
     "search", "sparse", "states", "tensors", "words",
 ]  # fmt: skip

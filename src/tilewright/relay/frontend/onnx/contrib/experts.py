@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.contrib.blocks import block_weights
+from tilewright.relay.frontend.onnx.contrib.block_weights import block_weights
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.value import OnnxNode, Tensor, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
@@ -138,7 +138,7 @@ def _opened(node: OnnxNode, packed: Value, scale: Value, zeros: Value | None, bi
     given = None if zeros is None else node.numbers(zeros, "zero points")
     if given is not None and not blocked:
         # Numbers of one row of an expert are packed together.
-        from tilewright.relay.frontend.onnx.contrib.blocks import unpacked
+        from tilewright.relay.frontend.onnx.contrib.block_weights import unpacked
 
         given = unpacked(given.reshape(experts, -1), bits)[:, :rows].reshape(experts * rows, 1).astype(np.float32)
     flat = block_weights(bytes_.reshape(experts * rows, -1), factor, given, bits, block, depth)
