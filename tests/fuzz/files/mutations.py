@@ -307,6 +307,14 @@ class Worker:
             self.ended()
         return text or UNCHECKED + " (the framework died of it)"
 
+    def twice(self, seed: int, path: Path) -> str:
+        """`check`, again in a process of its own where what others left may be the reason of a failure."""
+        text = self.check(seed, path)
+        if text.startswith(("MemoryError", "the process died", "no result")) and self.done != 1:
+            self.stop()
+            text = self.check(seed, path)
+        return text
+
     def heard(self) -> str | None:
         """The next word; None where none comes."""
         begin = time.monotonic()
@@ -382,14 +390,14 @@ def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = T
         path = write(seed, folder, whole, models)
         if keep is not None:
             shutil.copytree(folder, keep, dirs_exist_ok=True, symlinks=True, ignore=shutil.ignore_patterns("fifo"))
-        text = worker.check(seed, path)
-        if text.startswith(("MemoryError", "the process died", "no result")) and worker.done != 1:
-            # What was left by others may be the reason.
-            worker.stop()
-            text = worker.check(seed, path)
-        return text
+        return worker.twice(seed, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_expected(text: str) -> bool:
+    """Whether what became of a file is no find."""
+    return text in ("right", "imported", "refused") or text.startswith(UNCHECKED)
 
 
 def load_all() -> None:
@@ -442,7 +450,7 @@ def survey(
     seeds = (k for k in itertools.count(first) if not formats or kind_of(k).split()[0] in formats)
     for done, seed in enumerate(itertools.islice(seeds, count), 1):
         text = outcome(seed, worker, keep if done == 1 else None, whole, models)
-        known = text in ("right", "imported", "refused") or text.startswith(UNCHECKED)
+        known = is_expected(text)
         counts[text if known else "failed"] += 1
         if not known:
             shown.failures += 1

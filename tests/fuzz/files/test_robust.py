@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.fuzz.files.mutations import survey
+from tests.fuzz.files.sweep import FORMATS, sweep, variants
 from tests.fuzz.onnx.case import Draw, compare, compile_and_run, run, way_of
 from tilewright import relay, runtime
 from tilewright.support.errors import TVMError
@@ -109,6 +110,13 @@ def test_mutated_files() -> None:
     counts, problems = survey(0, 68, whole=False)
     assert problems == []
     assert counts["refused"] > 20 and counts["right"]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_swept_files(name: str) -> None:
+    """A few of the variants that `python -m tests.fuzz.files.sweep` goes through."""
+    found = list(variants(name, whole=False))
+    assert sweep(found[:: len(found) // 20], FORMATS[name][1]) == []
 
 
 def convolutions() -> Draw:
