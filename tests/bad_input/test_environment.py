@@ -58,6 +58,27 @@ def test_output_that_nobody_reads(folder: Path, words: str) -> None:
     assert full.stderr.endswith("error: standard output cannot be written: No space left on device\n")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii", "latin-1"])
+def test_names_that_are_no_text(tmp_path: Path, encoding: str) -> None:
+    """A file's name is bytes, which need not be UTF-8, and its characters may be none of the terminal's encoding."""
+    name = os.fsdecode(b"caf\xff \xce\xb1")
+    dense_model(tmp_path / f"{name}.onnx")
+    steps = [
+        f"$T compile '{name}.onnx' -o '{name}.so' --report '{name}.html'",
+        f"$T inspect '{name}.so'",
+        f"$T run '{name}.so' -o '{name}.npz'",
+        f"$T compile '{name}.onnx' -q -o '{name}.tar'",
+        f"$T run '{name}.tar' --csv",
+    ]
+    for step in steps:
+        done = shell(f"PYTHONIOENCODING={encoding} {step}", tmp_path)
+        assert done.returncode == 0, (step, done.stderr)
+        assert ".so" not in step.split("-o")[-1] or "caf\\udcff " in done.stdout
+    (tmp_path / f"{name}.so").write_bytes(b"cut")
+    done = shell(f"PYTHONIOENCODING={encoding} $T run '{name}.so'", tmp_path)
+    assert done.returncode == 1 and "is not a library: its 3 bytes do not begin with an ELF header" in done.stderr
+
+
 def test_the_head_of_an_output(folder: Path) -> None:
     done = shell("$T import dense.onnx | head -1", folder)
     assert done.stdout == '#[version = "0.0.5"]\n' and done.stderr == ""

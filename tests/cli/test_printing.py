@@ -56,3 +56,15 @@ def test_messages_hold_paths_as_they_are(model: Path) -> None:
     done = command("run", model.with_suffix(".so"), "--input", missing)
     assert done.code == 1
     assert done.err.startswith(f"error: {missing} is not an .npz or .npy file; ") and len(done.err.splitlines()) == 1
+
+
+def test_names_give_no_commands_to_terminals(tmp_path: Path) -> None:
+    """An escape sequence in a name would set colours and titles, and a mark of direction would turn its suffix around."""
+    name, shown = "x\x1b[31m\u202ey", "x\\x1b[31m\\u202ey"
+    path = write_model(
+        tmp_path / f"{name}.onnx", [helper.make_node("Relu", [name], [f"o{name}"])], {name: [3]}, [f"o{name}"]
+    )
+    for words in ("run", "import --check", "compare", "run --strict"):
+        verb, *options = words.split()
+        done = command(verb, path, *options)
+        assert not {"\x1b", "\u202e"} & set(done.out + done.err) and shown in done.out + done.err, (words, done)

@@ -32,6 +32,8 @@ def test_values_survive_the_round_trip():
         "abcdefg",
         "abcdefgh",
         "ünïcode" * 9,
+        os.fsdecode(b"\xff"),
+        os.fsdecode(b"not UTF-8: \xff" * 9),
         b"",
         b"1234567",
         b"\0" * 99,

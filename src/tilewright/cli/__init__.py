@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import io
 import os
 import sys
 
@@ -80,18 +81,30 @@ def tell(error: Exception) -> int:
     if fault is None and isinstance(error, InternalError):
         fault = str(error)
     if fault is not None:
-        click.echo(f"error: {fault}", err=True)
+        complain(fault)
         return 1
-    click.echo(f"error: the compiler failed unexpectedly\n{report_defect()}", err=True)
+    complain(f"the compiler failed unexpectedly\n{report_defect()}")
     return 70
 
 
+def complain(fault: str) -> None:
+    """Prints an error on standard error."""
+    from tilewright.cli.screen import visible
+
+    click.echo(f"error: {visible(fault)}", err=True)
+
+
 def open_streams() -> None:
-    """Opens the standard streams that are closed: else the next file that the process opens would become one of them."""
+    """Opens the standard streams that are closed: else the next file that the process opens would become one of them. All text can be
+    written to them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # open() returns the lowest free number, which is the stream's.
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the encoding of a terminal lacks ends no command.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def forget_output() -> None:
@@ -107,7 +120,9 @@ def report_defect() -> str:
     text = f"{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
     defect = "This is a defect of the compiler, not of your model: please report it with"
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="tilewright-", suffix=".txt", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", errors="backslashreplace", prefix="tilewright-", suffix=".txt", delete=False
+        ) as file:
             file.write(text)
     except OSError:
         return f"{defect} this text:\n{text}"

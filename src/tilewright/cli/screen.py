@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import time
 import warnings
@@ -16,6 +17,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 Report = Callable[[int, int, str], None]
 QUIET_SECONDS = 5.0
@@ -23,10 +25,26 @@ ANY_WIDTH = 1 << 16
 """Width of an output that is not a terminal: programs read it, so lines are not wrapped."""
 
 
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that terminals obey, such as the one that begins changes of colour, and bytes of names that are not UTF-8."""
+
+
+def visible(text: str) -> str:
+    """A text in which commands for terminals are written as escapes: names of models and files are not to move the cursor."""
+    return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class PlainConsole(Console):
+    """A console that prints strings as they are, in lines and in cells of tables, without commands for terminals."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
 def plain(stderr: bool = False) -> Console:
-    """A console that prints strings as they are: brackets and colons in paths and names are not markup."""
+    """A console for which brackets and colons in paths and names are not markup."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
+    return PlainConsole(
         stderr=stderr, width=None if stream.isatty() else ANY_WIDTH, highlight=False, markup=False, emoji=False
     )
 

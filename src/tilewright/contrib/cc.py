@@ -58,6 +58,6 @@ def create_executable(
 
 def _run(command: list[str], cwd: str | None, extra: dict[str, str] | None) -> None:
     env = {**os.environ, **extra} if extra else None
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=cwd, env=env)
     if done.returncode:
         raise TVMError(f"{' '.join(command)} failed:\n{done.stderr.strip() or done.stdout.strip()}")

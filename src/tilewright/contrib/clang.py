@@ -49,7 +49,7 @@ def create_llvm(
         files.append(given)
     target = temp.relpath("output.ll")
     command = [*compiler, "-O3", "-S", "-emit-llvm", *(options or ()), "-o", target, *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise TVMError(f"compiling to LLVM IR failed:\n{done.stderr.strip()}")
     text = Path(target).read_text()

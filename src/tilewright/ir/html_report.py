@@ -101,7 +101,7 @@ class HtmlReport:
         for name, seconds in (around or {}).items():
             self.steps[name] = self.steps.get(name, 0.0) + seconds
             self._seconds += seconds
-        write_whole(self.path, self.render().encode())
+        write_whole(self.path, self.render().encode(errors="backslashreplace"))
 
     def begin_step(self, name: str) -> None:
         """Records the begin of a part of the compilation that is not a pass (`ir.steps.step`)."""

@@ -180,11 +180,11 @@ cdef object to_python(TVMFFIAny value):
     if t == kTVMFFITensor or t == kTVMFFIFunction or t == kTVMFFIModule:
         return adopt(value.v_ptr, t)
     if t == kTVMFFISmallStr:
-        return value.v_bytes[:value.small_str_len].decode("utf-8")
+        return value.v_bytes[:value.small_str_len].decode("utf-8", "surrogateescape")
     if t == kTVMFFISmallBytes:
         return value.v_bytes[:value.small_str_len]
     if t == kTVMFFIRawStr:
-        return value.v_c_str.decode("utf-8")
+        return value.v_c_str.decode("utf-8", "surrogateescape")
     if t == kTVMFFIOpaquePtr:
         return <uintptr_t> value.v_ptr
     if t == kTVMFFIDataType:
@@ -202,7 +202,7 @@ cdef object to_python(TVMFFIAny value):
     try:
         if t == kTVMFFIStr or t == kTVMFFIBytes:
             text = <TVMFFIByteArray*> tw_body(value.v_ptr)
-            return text.data[:text.size].decode("utf-8") if t == kTVMFFIStr else text.data[:text.size]
+            return text.data[:text.size].decode("utf-8", "surrogateescape") if t == kTVMFFIStr else text.data[:text.size]
         if t == kTVMFFIShape:
             shape = <TVMFFIShapeCell*> tw_body(value.v_ptr)
             return tuple([shape.data[i] for i in range(<Py_ssize_t> shape.size)])
@@ -348,7 +348,16 @@ cdef int to_view(object value, TVMFFIAny* out, DLTensor* tensor, TVMFFIByteArray
         out.v_float64 = PyFloat_AS_DOUBLE(value)
         return 0
     if PyUnicode_Check(value):
-        out.v_c_str = PyUnicode_AsUTF8AndSize(value, &size)
+        try:
+            out.v_c_str = PyUnicode_AsUTF8AndSize(value, &size)
+        except UnicodeEncodeError:  # a name of a file that is not UTF-8, as Python reads it
+            raw = value.encode("utf-8", "surrogateescape")
+            text.data, text.size = raw, len(raw)
+            if TWStringCreate(text, out):
+                fail_with_last()
+            if out.type_index >= kTVMFFIStaticObjectBegin:
+                temporary[0] = out.v_ptr
+            return 0
         out.type_index = kTVMFFIRawStr
         return 0
     api = find_exchange(value)

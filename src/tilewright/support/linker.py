@@ -112,7 +112,11 @@ def link(
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         done = subprocess.run(
-            [*command, *options, "-o", str(temporary), *files], capture_output=True, text=True, check=False
+            [*command, *options, "-o", str(temporary), *files],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
         if done.returncode:
             raise TVMError(

@@ -90,6 +90,7 @@ def compile_source(
             [*command, *flags, *options, "-c", str(source), "-o", str(output)],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
         if done.returncode:
