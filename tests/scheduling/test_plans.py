@@ -122,7 +122,7 @@ def padded_pooling() -> tuple[Any, Arrays, np.ndarray]:
 
 def attention() -> tuple[Any, Arrays, np.ndarray]:
     rng = np.random.default_rng(9)
-    query, key, value = (rng.standard_normal((2, n, 4), np.float32) for n in (7, 9, 9))
+    query, key, value = (rng.standard_normal((2, n, 4), np.float32) for n in (7, 21, 21))
     e = np.exp(query @ key.transpose(0, 2, 1))
     return nn.attention, [query, key, value], e / e.sum(-1, keepdims=True) @ value
 
@@ -263,6 +263,19 @@ def test_rows_decide() -> None:
         assert not tvm.ir.structural_equal(func, plain[case])
 
 
+def test_vectors_along_keys_of_attention_are_whole() -> None:
+    """Its stages are computed block by block, which no masked vector can be."""
+    plan = KernelPlan(TARGET)
+    made("attention", plan)
+    choices = plan.space()["attention_total.lanes"]
+    assert choices == [0, 4, 8, 12, 24]
+    for lanes in choices:
+        func, arrays, expected = made("attention", KernelPlan(TARGET, {"attention_total.lanes": lanes}))
+        result = np.zeros(expected.shape, np.float32)
+        interp.run(func, [*arrays, result])
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_loops_of_programs_decide() -> None:
     """Whether threads share a loop that no rule schedules: from so many elements on."""
     plan = KernelPlan(TARGET)
@@ -304,20 +317,27 @@ def test_few_elements_are_no_work_for_threads_without_a_plan() -> None:
     assert (loop_kind(3, 9), loop_kind(1 << 10, 1 << 5)) == ("serial", "parallel")
 
 
-def test_as_json_and_again() -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_as_json_and_again(case: str) -> None:
+    """What is written down answers every decision."""
     plan = KernelPlan(TARGET)
-    first, *_ = made("product", plan)
+    first, *_ = made(case, plan)
     again = KernelPlan.from_json(plan.to_json(), TARGET)
-    second, *_ = made("product", again)
+    second, *_ = made(case, again)
     assert tvm.ir.structural_equal(first, second)
     assert not again.unfit() and {d.by for d in again.decisions.values()} == {"given"}
-    # A kernel may be scheduled more than once.
+
+
+def test_a_kernel_may_be_scheduled_more_than_once() -> None:
+    plan = KernelPlan(TARGET)
+    made("product", plan)
+    values = plan.values()
     compute, arrays, _ = CASES["product"]()
     with plan.again():
         tensors = [te.placeholder(a.shape) for a in arrays]
         func = te.create_prim_func([*tensors, compute(*tensors)])
-    schedule_kernel(func, plan.target, again)
-    assert again.values() == plan.values()
+    schedule_kernel(func, plan.target, plan)
+    assert plan.values() == values
 
 
 def test_what_does_not_fit() -> None:

@@ -59,7 +59,7 @@ def schedule_attention(view: KernelView, stages: Stages, target: Target) -> None
     sch, sums = view.sch, stages.sums
     lanes = target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
     schedule_injective(view, stages.keys, target)
-    tops, totals = (spread_over_lanes(view, stage, target) for stage in (stages.top, stages.total))
+    tops, totals = (spread_over_lanes(view, stage, target, masked=False) for stage in (stages.top, stages.total))
 
     *lead, rows, columns, keys = sch.get_loops(sums.rv)
     block, row = sch.split(rows, [None, int(sums.block.annotations[BLOCK_ROWS])], disable_predication=True)

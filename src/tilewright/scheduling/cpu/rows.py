@@ -148,11 +148,13 @@ def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
     return count
 
 
-def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> list[tuple[BlockRV, int]]:
+def spread_over_lanes(
+    view: KernelView, block: BlockView, target: Target, masked: bool = True
+) -> list[tuple[BlockRV, int]]:
     """Factor the last reduction axis over several vectors, and these over one vector, whose lanes remain to be folded.
 
-    Returns the blocks of partial results with the numbers of their elements; none if the axis is too short or is no
-    whole number of vectors.
+    masked: whether the last of several vectors may reach beyond the axis. Returns the blocks of partial results with the
+    numbers of their elements; none if the axis is too short or is no whole number of vectors.
     """
     sch = view.sch
     if len(block.block.writes) != 1 or block.is_opaque:
@@ -163,7 +165,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     partial: list[tuple[BlockRV, int]] = []
     model = first_width(view, block, lanes, target.cpu.core)
     row = sch.get(view.loops(block)[-1]).extent
-    first = view.plan.choose(f"{block.name}.lanes", model, lambda: widths_of_row(row, lanes, model))
+    first = view.plan.choose(f"{block.name}.lanes", model, lambda: widths_of_row(row, lanes, model, masked))
     # Each step adds the halves of vectors; scalars would wait for one another.
     narrower = [w for w in (lanes, lanes // 2, lanes // 4) if w < first]
     for width in (first, *narrower) if first else ():
@@ -183,11 +185,11 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     return partial
 
 
-def widths_of_row(extent: PrimExpr, lanes: int, model: int) -> list[int]:
-    """The numbers of elements of a row that can be reduced in parallel: whole vectors, of rows whose length is not known those that divide
-    it. 0: one after the other."""
+def widths_of_row(extent: PrimExpr, lanes: int, model: int, masked: bool) -> list[int]:
+    """The numbers of elements of a row that can be reduced in parallel: whole vectors; those that divide the row if its length is not
+    known, or if the last ones cannot be masked. 0: one after the other."""
     widths = [lanes // 2, *[lanes * n for n in range(1, MOST_VECTORS + 1)]]
-    if isinstance(extent, IntImm):
+    if isinstance(extent, IntImm) and masked:
         fits = [w for w in widths if 4 <= w <= extent.value]
     else:
         fits = [w for w in widths if w >= 4 and divisor_of(extent) % w == 0]
