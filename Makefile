@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-rpc test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -63,6 +63,15 @@ build/torchao/.done: pyproject.toml $(VENV)/.base
 
 test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao quantised (PT2E and quantize_), beside PyTorch (minutes)
 	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torch/torchao_peers.py
+
+# Apache TVM's package, whose messages of remote calls ours are, in an environment of its own.
+build/apache-tvm/.done: pyproject.toml
+	test -x build/apache-tvm/bin/python || $(PYTHON) -m venv build/apache-tvm
+	build/apache-tvm/bin/python -m pip install --quiet --disable-pip-version-check apache-tvm numpy cloudpickle psutil tornado
+	@touch $@
+
+test-rpc: $(VENV)/.extra-test build/apache-tvm/.done  ## sessions with apache-tvm's client, server and tracker, in both directions (a minute)
+	APACHE_TVM=build/apache-tvm/bin/python $(BIN)/python -m pytest -q tests/rpc/apache_tvm.py
 
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.
 build/tensorflow/.done: pyproject.toml $(NATIVE)
