@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tilewright.contrib import graph_executor
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.functor import post_order
 from tilewright.scheduling import KernelPlan, schedule_kernel
+from tilewright.scheduling.cpu import rows
 from tilewright.scheduling.database import PlanDatabase, PlanWarning, append_plan
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
@@ -352,6 +354,20 @@ def test_what_does_not_fit() -> None:
     assert unfit["T_batch_matmul_NN.form"] == '"diagonal" is none of its choices ("columns", "panels", "dots")'
     assert unfit["T_batch_matmul_NN.tile"].startswith("[99, 9] is none of its choices ([1, 1], [1, 2], [1, 3], ")
     assert unfit["other.tile"] == "there is no such decision"
+
+
+def test_a_value_with_which_a_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model decides about the schedule; what computes took stays."""
+    monkeypatch.setattr(rows, "widths_of_row", lambda extent, lanes, model, masked: [16, model])
+    whole = KernelPlan(TARGET)
+    made("attention", whole)
+    given = {"attention_sums.rows": whole.space()["attention_sums.rows"][0]}
+    plan = KernelPlan(TARGET, {**given, "attention_total.lanes": 16})
+    func, *_ = made("attention", plan)
+    reason = r"a step of the schedule is refused with what is given \(compute_at: the predicate .*\)"
+    unfit = plan.unfit()
+    assert unfit.keys() == {"attention_total.lanes"} and re.fullmatch(reason, unfit["attention_total.lanes"])
+    assert tvm.ir.structural_equal(func, made("attention", KernelPlan(TARGET, given))[0])
 
 
 @pytest.mark.parametrize(

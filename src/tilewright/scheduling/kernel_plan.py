@@ -63,6 +63,14 @@ class KernelPlan(Planner, Decisions):
             self._of_computes = dict(self.decisions)
         self.decisions = dict(self._of_computes)
 
+    def refuse_schedule(self, why: str) -> bool:
+        """Takes back what is given for the schedule; `unfit` says why. False if nothing is."""
+        names = [n for n in self.given if n not in (self._of_computes or {}) and n in self.decisions]
+        self.refused.update({n: why for n in names if self.decisions[n].by == "given"})
+        for n in names:
+            del self.given[n]
+        return bool(names)
+
     def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
         """The value of a decision. A name that was decided before gets a number, as names of blocks do."""
         block, _, what = name.rpartition(".")

@@ -8,6 +8,7 @@ from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.long_rows import merge_rows
 from tilewright.scheduling.cpu.rules import schedule_cpu
 from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
@@ -15,10 +16,20 @@ from tilewright.tir.schedule import Schedule
 
 def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> Schedule:
     """The schedule of a kernel for the target, as the plan decides (the cost model, where none is given). Its trace, replayed
-    on the kernel, gives the same program.
+    on the kernel, gives the same program. If a step is refused because of what the plan gives, the model decides instead.
     """
     plan = KernelPlan(target) if plan is None else plan
     plan.begin_schedule()
+    try:
+        return _scheduled(func, target, plan)
+    except ScheduleError as error:
+        if not plan.refuse_schedule(f"a step of the schedule is refused with what is given ({error})"):
+            raise
+    plan.begin_schedule()
+    return _scheduled(func, target, plan)
+
+
+def _scheduled(func: PrimFunc, target: Target, plan: KernelPlan) -> Schedule:
     sch = Schedule(func, seed=0, error_render_level="fast")
     halo = set_halo_apart(sch)
     merge_rows(sch)
