@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,8 +134,17 @@ def _axes_of(c: TorchCall) -> int:
     return int(next(ch for ch in c.target.split(".")[0].split("::")[-1] if ch.isdigit()))
 
 
-@aten("max_pool1d", "max_pool2d", "max_pool3d")
-def max_pool(
+class _Pool(NamedTuple):
+    """The windows of max pooling, one number for each axis."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil_mode: bool
+
+
+def _max_pooled(
     c: TorchCall,
     x: Value,
     kernel: PerAxis,
@@ -143,34 +152,30 @@ def max_pool(
     padding: PerAxis = 0,
     dilation: PerAxis = 1,
     ceil_mode: bool = False,
-) -> Value:
+) -> tuple[Value, _Pool]:
+    """The largest element of each window, and the windows."""
     n = _axes_of(c)
-    size, pads = _tuple(kernel, n), _tuple(padding, n, 0)
-    return _pooled(
-        c, x, "max_pool", n, pool_size=size, strides=_tuple(stride, n, kernel), dilation=_tuple(dilation, n), padding=(*pads, *pads),
-        ceil_mode=bool(ceil_mode),
+    p = _Pool(_tuple(kernel, n), _tuple(stride, n, kernel), _tuple(padding, n, 0), _tuple(dilation, n), bool(ceil_mode))
+    pooled = _pooled(
+        c, x, "max_pool", n, pool_size=p.size, strides=p.strides, dilation=p.dilation, padding=(*p.pads, *p.pads), ceil_mode=p.ceil_mode,
     )  # fmt: skip
+    return pooled, p
+
+
+@aten("max_pool1d", "max_pool2d", "max_pool3d")
+def _max_pool(c: TorchCall, x: Value, *windows: Any) -> Value:
+    return _max_pooled(c, x, *windows)[0]
 
 
 @aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
-def _max_pool_with_indices(
-    c: TorchCall,
-    x: Value,
-    kernel: PerAxis,
-    stride: PerAxis = (),
-    padding: PerAxis = 0,
-    dilation: PerAxis = 1,
-    ceil_mode: bool = False,
-) -> Results:
-    pooled = max_pool(c, x, kernel, stride, padding, dilation, ceil_mode)
-    n = _axes_of(c)
+def _max_pool_with_indices(c: TorchCall, x: Value, *windows: Any) -> Results:
+    pooled, p = _max_pooled(c, x, *windows)
     if not c.wants(1):
         return [pooled, None]
+    n = len(p.size)
     extents = c.static(x.shape[-n:], "the extents that it pools")
     outs = c.static(pooled.shape[-n:], "the extents that it pools")
-    rows = _windows(
-        extents, outs, _tuple(kernel, n), _tuple(stride, n, kernel), _tuple(padding, n, 0), _tuple(dilation, n)
-    )
+    rows = _windows(extents, outs, p.size, p.strides, p.pads, p.dilation)
     return [pooled, _places_of_maxima(c, x, n, rows, pooled.shape)]
 
 
