@@ -127,12 +127,11 @@ void check(const InputFile& file, const ElfFile& elf) {
   need(elf.needed);
   Record record, copy;
   const uint64_t at = find_record(file, elf);
-  if (!at) {
+  if (at) read_record(file, at, &record);
+  if (!at || (record.length == 0 && record.sum == 0)) {  // not ours, or linked by others, who did not seal it
     if (file.size() >= sizeof copy && read_record(file, file.size() - sizeof copy, &copy)) damaged(file.path(), "the seal at its head is gone");
     return;
   }
-  read_record(file, at, &record);
-  if (record.length == 0 && record.sum == 0) return;  // linked by others, who did not seal it
   if (!elf.is_elf || elf.relocatable) need(record.length);
   if (sum_of(file, plan_of(elf, at, record.length), record.length) != record.sum)
     damaged(file.path(), "its checksum does not agree");

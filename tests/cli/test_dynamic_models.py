@@ -186,3 +186,19 @@ def test_an_input_given_twice(tmp_path: Path) -> None:
     assert done.code == 1 and done.err == (
         "error: the input 'x' is given twice, by two files of --input; only compare takes several sets\n"
     )
+
+
+def test_more_elements_than_an_axis_has(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["values", "places"])],
+        "g",
+        [info("x", TensorProto.FLOAT, [4, 3]), info("k", TensorProto.INT64, [1])],
+        [info("values", TensorProto.FLOAT, None), info("places", TensorProto.INT64, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    np.save(tmp_path / "k.npy", np.array([9]))
+    done = command("run", tmp_path / "m.onnx", "-q", "-i", tmp_path / "k.npy")
+    assert done.code == 1 and done.err == (
+        "error: the model does not run on these inputs: main: k must not exceed the axis (topk), but they are 9 and 3\n"
+    )

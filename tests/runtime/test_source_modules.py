@@ -249,3 +249,17 @@ def test_compiled_code_finds_functions_of_what_it_imports(tmp_path: Path) -> Non
     module.import_module(c_source_module(DOUBLE.replace("twice)", "imported)"), "c", ["imported"]))
     with pytest.raises(ValueError, match="calls the function `test.imported`"):
         twice(module, "main")
+
+
+def test_a_full_disk_under_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The compiler's own temporary files do not fit: the source is not to blame."""
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        "#!/bin/sh\necho 'fatal error: error writing to /tmp/ccX.s: No space left on device' >&2\nexit 1\n"
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(
+        TVMError, match="^temporary files cannot be written in .*: No space left on device; free some space there"
+    ):
+        c_source.compile_source("int full;", "c")

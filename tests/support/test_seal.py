@@ -110,6 +110,14 @@ def test_a_zeroed_tail_is_found(libraries: dict[str, Path], tmp_path: Path) -> N
     assert found == [False] * len(harmless) + [True] * len(harmful)
 
 
+def test_a_record_that_was_emptied_is_found(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """The place of a seal that none filled is not damage; the copy at the end tells the two apart."""
+    data = libraries[".so"].read_bytes()
+    at = data.index(SEAL[:16])
+    emptied = data[:at] + SEAL + data[at + COPY :]
+    assert refused(outcomes(written(tmp_path, [emptied, emptied[:-COPY]], ".so"))) == [True, False]
+
+
 @pytest.mark.parametrize("suffix", [".so", ".tar", ".o"])
 def test_flipped_bits(libraries: dict[str, Path], tmp_path: Path, suffix: str) -> None:
     """Anywhere: refused, or right all the same."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -93,6 +94,9 @@ def compile_source(
             errors="replace",
             check=False,
         )
+        if done.returncode and os.strerror(errno.ENOSPC) in done.stderr:
+            # What the compiler has to say of the source is not known.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(source))
         if done.returncode:
             words = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}{os.sep}", "")
             kept = Path(tempfile.mkdtemp(prefix="tilewright-refused-")) / source.name

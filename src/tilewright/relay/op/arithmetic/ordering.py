@@ -117,7 +117,7 @@ class topk(OpCard, key="topk"):
         )
         number: Dim = self.k if not isinstance(self.k, int) or self.k >= 1 else shape[at]
         if not is_any(number) and not is_any(shape[at]):
-            assume(number, smaller(as_dim(number), as_dim(shape[at])))
+            assume(number, smaller(as_dim(number), as_dim(shape[at])), rule="k must not exceed the axis")
         out = (*shape[:at], number, *shape[at + 1 :])
         values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)
         return (
