@@ -114,6 +114,9 @@ ElfFile read_elf(const InputFile& file) {
 void check_library(const InputFile& file, const ElfFile& elf) {
 #if defined(__linux__)
   const char* path = file.path().c_str();
+  const std::string head = file.bytes(0, 4);
+  if (head == "\xcf\xfa\xed\xfe" || head == "\xce\xfa\xed\xfe" || head == "\xca\xfe\xba\xbe" || head.compare(0, 2, "MZ") == 0)
+    fail("ValueError", "%s was made for %s, but this machine is Linux; compile it again for this machine", path, head[0] == 'M' ? "Windows" : "macOS");
   if (!elf.is_elf) fail("ValueError", "%s is not a library: its %llu bytes do not begin with an ELF header", path, static_cast<unsigned long long>(file.size()));
   const Machine* here = own();
   if (here && (elf.machine != here->code || elf.width != here->width)) {

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import command, dense_model, relu_model
+from tilewright.support.linker import zig
 from tilewright.support.version import VERSION
 
 
@@ -49,6 +50,35 @@ def test_library_for_another_machine(folder: Path, suffix: str) -> None:
     assert found["bytes"]["constants"] == 10240 and found["bytes"]["code"] > 0
 
 
+@pytest.mark.parametrize(
+    "triple, suffix, system",
+    [
+        ("x86_64-pc-windows-msvc", "tar", "Windows"),
+        ("i686-pc-windows-msvc", "tar", "Windows"),
+        ("arm64-apple-darwin", "tar", "macOS"),
+        ("arm64-apple-darwin", "dylib", "macOS"),
+        ("x86_64-apple-darwin", "so", "macOS"),
+        ("armv7-unknown-linux-gnueabihf", "tar", "arm"),
+    ],
+)
+def test_library_for_another_system(folder: Path, triple: str, suffix: str, system: str) -> None:
+    if suffix != "tar" and zig("cc") is None:
+        pytest.skip("needs ziglang, which links for macOS")
+    library = folder / f"{triple}.{suffix}"
+    assert command("compile", folder / "dense.onnx", "--target", f"llvm -mtriple={triple}", "-o", library).code == 0
+    found = json.loads(command("inspect", library, "--json").out)
+    assert found["target"]["triple"] == triple and found["executor"] == "aot" and found["opt_level"] == 3
+    assert (found["inputs"][0]["name"], found["outputs"][0]["shape"]) == ("x", [4, 8])
+    # The weights, 32 x 64 and 64 x 8 float32.
+    assert found["bytes"]["constants"] == 10240 and 100 < found["bytes"]["code"] < found["bytes"]["file"]
+    done = command("run", library)
+    assert done.code == 1 and done.err.startswith(f"error: {library} was made for {system}, but this machine is ")
+    data = library.read_bytes()
+    for size in range(4, len(data), len(data) // 50):
+        library.write_bytes(data[:size])
+        assert command("inspect", library).code in (0, 1)
+
+
 def test_dynamic_dimensions_have_names(tmp_path: Path) -> None:
     model = relu_model(tmp_path / "m.onnx", ["batch", 3])
     assert command("compile", model, "-q", "-o", tmp_path / "m.so").code == 0
@@ -81,7 +111,7 @@ def test_what_cannot_be_inspected(folder: Path, tmp_path: Path) -> None:
     other.write_bytes(b"not a library")
     done = command("inspect", other)
     assert done.code == 1 and done.err == (
-        f"error: {other} cannot be inspected: it does not begin with an ELF header; copy or compile it again\n"
+        f"error: {other} cannot be inspected: it does not begin with the header of an object file or a library; copy or compile it again\n"
     )
     data = (folder / "dense.so").read_bytes()
     for size in range(4, len(data), 997):

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
-from tilewright.runtime.linking.object_file import ElfFile
+from tilewright.runtime.linking.symbol_file import symbol_file
 from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
@@ -36,7 +36,7 @@ def inspected(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise TVMError(str(error)) from error
     try:
-        parts = [ElfFile(data) for data in contents(path)]
+        parts = [symbol_file(data) for data in contents(path)]
         texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := p.content(name))}
         facts = {name: json.loads(text.rstrip(b"\0")) for name, text in texts.items()}
     except (ValueError, tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:

@@ -58,6 +58,11 @@ class ObjectKind:
         """The machine's name in LLVM triples, where it is known."""
         return _ELF_NAMES.get((self.machine, self.bits), f"machine {self.machine}")
 
+    @property
+    def made_for(self) -> str:
+        """The machine for messages: by its name, or by the system that uses the container."""
+        return {MACH_O: "macOS", COFF: "Windows", WASM: WASM}.get(self.container, self.machine_name)
+
     def runs_on(self, other: ObjectKind | None) -> bool:
         """Whether the containers and machines are the same."""
         return other is not None and (self.container, self.machine, self.bits, self.little) == (

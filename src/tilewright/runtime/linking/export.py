@@ -138,6 +138,7 @@ def link_for_loading(path: str) -> str:
     _folders.append(folder)
     output = Path(folder.name) / "lib.so"
     if not path.endswith(".tar"):
+        _need_own_kind(path, [Path(path)])
         link_shared([Path(path)], output)
         return str(output)
     place, sources = Path(folder.name), []
@@ -163,8 +164,21 @@ def link_for_loading(path: str) -> str:
     files = sorted(place.glob("*.o"))
     if not files:
         raise TVMError(f"{path} holds no objects (*.o) and no source (*.c)")
+    _need_own_kind(path, files)
     link_shared(files, output)
     return str(output)
+
+
+def _need_own_kind(path: str, objects: Sequence[Path]) -> None:
+    """Raises ValueError where objects of a file are for another machine."""
+    own = ObjectKind.host()
+    for item in objects:
+        with open(item, "rb") as file:
+            kind = ObjectKind.of(file.read(64))
+        if kind is not None and own is not None and not kind.runs_on(own):
+            raise ValueError(
+                f"{path} was made for {kind.made_for}, but this machine is {own.made_for}; compile it again for this machine"
+            )
 
 
 def _compile_sources(place: Path, sources: Sequence[tuple[Path, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Object files without tools: constants as ELF, Mach-O or COFF, the place for a seal, and the symbols of ELF libraries for any machine."""
+"""Object files without tools: constants as ELF, Mach-O or COFF, and the place for a seal."""
 
 from __future__ import annotations
 
@@ -134,66 +134,3 @@ def _coff(symbol: bytes, data: bytes | memoryview, kind: ObjectKind) -> bytes:
     return _assembled(
         symbols_at + len(symbols) + len(strings), (0, head + section), (_ALIGN, data), (symbols_at, symbols + strings)
     )
-
-
-class ElfFile:
-    """The symbols of an ELF file, read without loading it, so that one for any machine can be looked at.
-
-    Raises ValueError where it is no such file, or is damaged.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        if len(data) < 52 or data[:4] != b"\x7fELF" or data[4] not in (1, 2) or data[5] not in (1, 2):
-            raise ValueError("it does not begin with an ELF header")
-        self.data, self.wide, self.order = data, data[4] == 2, "<" if data[5] == 1 else ">"
-        try:
-            self.linked = struct.unpack_from(self.order + "H", data, 16)[0] != 1
-            self.sections = self._sections()
-            self.symbols = self._symbols()
-        except struct.error:
-            raise ValueError("it is cut off or damaged: its tables are not where its header says") from None
-
-    def _sections(self) -> list[tuple[int, int, int, int, int, int]]:
-        """(name, type, address, offset, size, link) of each section."""
-        at = struct.unpack_from(self.order + ("Q" if self.wide else "I"), self.data, 40 if self.wide else 32)[0]
-        entry, count = struct.unpack_from(self.order + "HH", self.data, 58 if self.wide else 46)
-        form = self.order + ("II8xQQQI" if self.wide else "II4xIIII")
-        return [struct.unpack_from(form, self.data, at + k * entry) for k in range(count)]
-
-    def _symbols(self) -> dict[str, tuple[int, int, int]]:
-        """(section, value, size) of each defined symbol; those of the dynamic table, where there is one, are enough."""
-        tables = [s for s in self.sections if s[1] == 11] or [s for s in self.sections if s[1] == 2]
-        found = {}
-        for _, _, _, offset, size, link in tables:
-            strings = self.sections[link][3] if link < len(self.sections) else 0
-            form, step = (self.order + "IBBHQQ", 24) if self.wide else (self.order + "IIIBBH", 16)
-            for k in range(size // step):
-                fields = struct.unpack_from(form, self.data, offset + k * step)
-                name, section = fields[0], fields[3] if self.wide else fields[5]
-                value, length = fields[4:6] if self.wide else fields[1:3]
-                if name and 0 < section < len(self.sections):
-                    end = self.data.find(b"\0", strings + name)
-                    found[self.data[strings + name : end].decode("utf-8", "replace")] = (section, value, length)
-        return found
-
-    def content(self, name: str) -> bytes | None:
-        """The bytes of a symbol that is data; None where there is no such symbol."""
-        if name not in self.symbols:
-            return None
-        section, value, length = self.symbols[name]
-        _, _, address, offset, _, _ = self.sections[section]
-        at = offset + value - (address if self.linked else 0)
-        return self.data[at : at + length]
-
-    def size(self, name: str) -> int:
-        """The bytes that a symbol's data take; 0 where there is none."""
-        return self.symbols[name][2] if name in self.symbols else 0
-
-    @property
-    def code_bytes(self) -> int:
-        """The bytes of machine code: of the sections that can be executed."""
-        at = struct.unpack_from(self.order + ("Q" if self.wide else "I"), self.data, 40 if self.wide else 32)[0]
-        entry, count = struct.unpack_from(self.order + "HH", self.data, 58 if self.wide else 46)
-        form, place = (self.order + "Q16xQ", 8) if self.wide else (self.order + "I8xI", 8)
-        parts = [struct.unpack_from(form, self.data, at + k * entry + place) for k in range(count)]
-        return sum([size for flags, size in parts if flags & 4])
