@@ -212,6 +212,9 @@ def run(count: int, seed: int, progress: bool = False) -> list[str]:
         sock.close()
         sent = max(sent, first + 1)
         if bar is not None:
+            if len(found) > bar.failures:
+                bar.clear()
+                print(found[-1], flush=True)
             bar.done, bar.failures = sent, len(found)
             bar.show()
     if bar is not None:
@@ -230,8 +233,6 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     begun = time.monotonic()
     found = run(options.count, options.seed, True)
-    for text in found:
-        print(text)
     print(f"{options.count} messages in {time.monotonic() - begun:.0f} s: {len(found)} finds")
     return int(bool(found))
 

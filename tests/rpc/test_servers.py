@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -14,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.rpc.test_sessions import functions
 from tilewright import rpc
 from tilewright.rpc import base
@@ -80,6 +83,44 @@ def test_a_crash_ends_its_session_alone(server: rpc.Server) -> None:
     with pytest.raises(RPCError, match="has ended|closed the connection"):
         remote.get_function("tests.rpc.echo")
     assert session(server).get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_threads_share_a_session(server: rpc.Server) -> None:
+    """Each call is whole, whoever else calls, frees or is called back meanwhile."""
+    remote, wrong = session(server), []
+
+    def work(n: int) -> None:
+        for i in range(60):
+            add, apply = remote.get_function("tests.rpc.add"), remote.get_function("tests.rpc.apply")
+            a = tvm.nd.array(np.full(1000, n, "float32"), remote.cpu(0))
+            if add(n, i) != n + i or apply(lambda x: x * n, i) != i * n or a.numpy().sum() != 1000 * n:
+                wrong.append((n, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong and not any([thread.is_alive() for thread in threads])
+
+
+def test_a_forked_child_does_not_end_its_parents_session(server: rpc.Server) -> None:
+    remote = session(server)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            remote.get_function("tests.rpc.echo")
+        except RPCError as error:
+            os.write(writer, str(error).encode())
+        del remote
+        gc.collect()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"belongs to the process that opened it" in os.read(reader, 1000)
+    assert remote.get_function("tests.rpc.add")(1, 2) == 3
+    os.close(reader)
+    os.close(writer)
 
 
 def test_a_session_has_its_time(server: rpc.Server) -> None:
@@ -164,8 +205,6 @@ print(remote.get_function("tests.rpc.process")(), flush=True)
 remote.get_function("tests.rpc.sleep")(100.0)
 """
     server.terminate()
-    import tilewright as tvm
-
     tvm.register_func("tests.rpc.sleep", time.sleep, override=True)
     functions()
     again = rpc.Server("127.0.0.1", 0, key="tests", silent=True)

@@ -1,5 +1,7 @@
 // One side of a session: it asks the other one, and answers it. docs/rooms/rpc.md has the messages.
 #pragma once
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
@@ -131,6 +133,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
 
   Channel channel_;
   const bool server_;
+  const int process_ = getpid();  // a child that was forked has the socket too, and must not speak
   bool ended_ = false;
   int64_t allocations_ = 0;
   std::shared_ptr<Endpoint> self_;  // while there are any
