@@ -62,8 +62,9 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::keep(int change) {
+  // Not the lock of questions: who drops memory may hold Python's lock, which a callback in the middle of a question waits for.
   std::shared_ptr<Endpoint> last;  // freed after the lock
-  std::lock_guard<std::recursive_mutex> hold(lock_);
+  std::lock_guard<std::mutex> hold(freed_lock_);
   allocations_ += change;
   if (allocations_ == 0) last = std::move(self_);
   else if (!self_) self_ = shared_from_this();
