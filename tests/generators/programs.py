@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, tir
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule

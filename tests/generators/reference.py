@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.ir import FloatImm, IntImm
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.te.operation import ComputeOp, PlaceholderOp, ScanOp
 from tilewright.te.primfunc import post_order
 

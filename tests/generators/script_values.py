@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.generators.tensor_builder import FLOATS, INTS, inexact
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 
 
 class Text(NamedTuple):

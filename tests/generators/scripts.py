@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.generators.case import Case, Recipe
 from tests.generators.script_values import HELPERS, Text, Values, limits
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.script import from_source
 
 DTYPES = (

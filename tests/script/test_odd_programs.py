@@ -12,7 +12,7 @@ import tilewright as tvm
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright import tir
 from tilewright.ir import DataType, GlobalVar, IRModule, PointerType, PrimType, Range, TupleType
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.tir import (
     EQ,
     LT,

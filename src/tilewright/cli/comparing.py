@@ -26,7 +26,7 @@ from tilewright.cli.options import PRECISIONS, Build, Feed
 from tilewright.cli.oracle import ORACLE, OracleReference
 from tilewright.cli.screen import Report, progress, shown_warnings
 from tilewright.cli.tensors import Array, carried, fill_inputs, input_table, output_names, read_sets, run_checked
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.formats import Reference
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.frontend.common.node_results import Layer, keeping, layers_of, matched

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.cli.options import Feed
 from tilewright.cli.screen import told
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.formats import TensorInfo
 from tilewright.runtime.host_functions.strings import decode_strings, encode_strings
 from tilewright.support.errors import TVMError, said

@@ -13,9 +13,9 @@ from tilewright.node.base import (
     register_converter,
     register_printer,
 )
+from tilewright.node.field_values import register_leaf
 from tilewright.node.functor import Mutator, Visitor, any_node, has_node, mutate_tuple, nodes_of, on, post_order_visit
 from tilewright.node.json import load_json, save_json
-from tilewright.node.leaves import register_leaf
 from tilewright.node.object_path import ObjectPath
 from tilewright.node.structural import (
     assert_structural_equal,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.node.base import SKIP, Node, install_json, node_types
-from tilewright.node.leaves import find_leaf, leaf_of_tag
+from tilewright.node.field_values import find_leaf, leaf_of_tag
 from tilewright.support.errors import TVMError, said
 
 FORMAT = 1

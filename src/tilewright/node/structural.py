@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from tilewright.node.base import GRAPH, VARIABLE, Node
-from tilewright.node.leaves import equal_floats, find_leaf
+from tilewright.node.field_values import equal_floats, find_leaf
 from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
 from tilewright.support import frames
 from tilewright.support.errors import DepthError

@@ -22,7 +22,7 @@ from tilewright.ir import (
 from tilewright.ir.expr import register_global_call
 from tilewright.ir.span import BaseSpan
 from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
-from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
+from tilewright.node.field_values import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
 from tilewright.runtime.dtype import native_order
 from tilewright.support import lazy
 from tilewright.support.errors import TVMError

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tilewright.ir import IntImm
 from tilewright.node import VARIABLE, Node, ObjectPath, deep_recursion, save_json
-from tilewright.node.leaves import find_leaf
+from tilewright.node.field_values import find_leaf
 from tilewright.script.doc import (
     Blank,
     Comment,

@@ -376,7 +376,7 @@ def max_value(dtype: str, span: BaseSpan | None = None) -> PrimExpr:
 def _finfo_max(dtype: DataType) -> float:
     import ml_dtypes
 
-    from tilewright.node.leaves import numpy_dtype
+    from tilewright.node.field_values import numpy_dtype
 
     return float(ml_dtypes.finfo(numpy_dtype(dtype.element)).max)  # type: ignore[no-untyped-call]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.ir import DataType
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.tir import expr as E
 
 Fold = Callable[[Any, Any], Any]

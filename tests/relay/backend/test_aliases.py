@@ -19,7 +19,7 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
 from tilewright.ir import IRModule
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.backend import Executor
 from tilewright.relay.backend.planning.aliases import parts_of
 from tilewright.relay.backend.planning.graph_json import graph_json

@@ -11,7 +11,7 @@ from tests.relay_op.test_cards import WITHOUT_SAMPLES
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.node import assert_structural_equal, load_json, save_json
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OpCard, TypeRuleError, cards
 from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.transform import infer_types

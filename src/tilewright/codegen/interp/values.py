@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.runtime.dtype import dtype_name, to_numpy_dtype
 from tilewright.support.errors import TVMError
 from tilewright.tir import scalars

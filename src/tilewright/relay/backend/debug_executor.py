@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.backend.program_executor import Call, ProgramExecutor
 from tilewright.relay.evaluation.interpreter import ConstructorValue, RefValue, Value, as_value, brief, run_function
 from tilewright.relay.expr import Function, Var

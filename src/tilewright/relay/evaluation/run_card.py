@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, IntImm, TensorType, TupleType, Type
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.cards.open_attributes import with_sizes
 from tilewright.relay.expr import Call

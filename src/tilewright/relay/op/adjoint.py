@@ -14,7 +14,7 @@ import numpy as np
 from tilewright import te
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import IntImm, TensorType, TupleType, Type
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OPAQUE, OpCard, constructor, need
 from tilewright.relay.cards.relations import dims, may_equal
 from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem, const

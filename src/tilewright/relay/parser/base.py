@@ -24,7 +24,7 @@ from tilewright.ir import (
 )
 from tilewright.ir import TypeVar as RelayTypeVar
 from tilewright.node import load_json
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Var
 from tilewright.relay.parser.lexer import Source, Token, tokens

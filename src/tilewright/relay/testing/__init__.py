@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.ir.transform import Sequential
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.backend import create_executor
 from tilewright.relay.expr import Expr, Function

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import substitute

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, users

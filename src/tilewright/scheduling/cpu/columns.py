@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.scheduling.cpu.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.epilogue import attach_epilogue
-from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target
 

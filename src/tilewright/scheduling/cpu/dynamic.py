@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.cpu.block_views import KernelView
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
-from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, schedule_cpu
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target

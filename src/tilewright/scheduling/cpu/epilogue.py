@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of
 from tilewright.scheduling.cpu.injective import vector_width
-from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of
 from tilewright.tir import Buffer, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm
-from tilewright.scheduling.cpu.kernel import HALO, KernelView, extent_of
+from tilewright.scheduling.cpu.block_views import HALO, KernelView, extent_of
 from tilewright.scheduling.cpu.long_rows import has_roles
 from tilewright.scheduling.cpu.sharing import shares
 from tilewright.target import Target

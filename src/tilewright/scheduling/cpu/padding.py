@@ -16,7 +16,7 @@ from math import gcd
 
 from tilewright.ir import IntImm
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.kernel import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.target import Target
 from tilewright.tir import BufferStore, Call
 from tilewright.tir.schedule import LoopRV

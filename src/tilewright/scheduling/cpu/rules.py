@@ -16,11 +16,11 @@ injective      all other blocks: vectors on the last axis, threads on the outer 
 from __future__ import annotations
 
 from tilewright.scheduling.cpu.attention import attention_stages, schedule_attention
+from tilewright.scheduling.cpu.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
-from tilewright.scheduling.cpu.kernel import BlockView, KernelView
 from tilewright.scheduling.cpu.rows import schedule_rows
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.scheduling.cpu.block_views import KernelView
 from tilewright.scheduling.cpu.dynamic import has_symbolic_loops, schedule_symbolic, schedule_versions
 from tilewright.scheduling.cpu.halo import set_halo_apart, write_halo
-from tilewright.scheduling.cpu.kernel import KernelView
 from tilewright.scheduling.cpu.long_rows import merge_rows
 from tilewright.scheduling.cpu.rules import schedule_cpu
 from tilewright.scheduling.kernel_plan import KernelPlan

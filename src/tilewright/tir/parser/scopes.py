@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import DataType, PrimExpr, Range, as_prim_expr
 from tilewright.ir.types import PointerType, PrimType
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.script.parser import Scope, ScriptParser
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import const_true

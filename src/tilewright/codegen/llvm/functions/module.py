@@ -22,7 +22,7 @@ from tilewright.codegen.llvm.native.target_machine import data_layout
 from tilewright.codegen.llvm.vector_math.half import half_helpers
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import nodes_of
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.runtime.linking.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target

@@ -13,7 +13,7 @@ from tilewright.codegen.callees import callee_of
 from tilewright.codegen.source.c.function import FunctionEmitter, parameter_types
 from tilewright.codegen.source.c.names import ctype, floating, function_name, integer, kept, plain, string, vector
 from tilewright.ir import DataType, GlobalVar, IRModule
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.node.leaves import equal_arrays
+from tilewright.node.field_values import equal_arrays
 from tilewright.relay.backend.planning.memory_plan import align
 from tilewright.relay.expr import Constant
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.backend.planning.constants import aligned_bytes
 from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.relations import Dim, broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, Var
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of

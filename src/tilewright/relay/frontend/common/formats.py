@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IntImm, IRModule, TensorType, TupleType, Type
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.expr import Call, Constant
 from tilewright.relay.functor import post_order

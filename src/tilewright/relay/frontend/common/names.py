@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import TypeRuleError
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Var

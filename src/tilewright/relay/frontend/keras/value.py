@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.builder import Builder, Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.weights import Spec, Store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.formats import Array, Reference
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, operator_name

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import Message, dtype_name, message
 from tilewright.formats.varint import read_varint
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
 from tilewright.support.errors import ModelError, said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.formats.tensorflow_messages import Message, dtype_name
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.support.errors import ModelError
 
 FIELDS = {

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.formats.flatbuffer import Record
 from tilewright.formats.tflite_schema import ACTIVATIONS
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.relations import Dim, known_equal, shape_text, simplest
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.builder import need_extents

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import DataType, PrimExpr, TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, constructor, need
 from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import DataType, FuncType, TensorType, TupleType, Type
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OPAQUE, OpCard, constructor, need
 from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Function, Var

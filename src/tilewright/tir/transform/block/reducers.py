@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr
 from tilewright.node import Mutator, Node, Visitor, any_node, nodes_of, on, structural_equal
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir import expr as E

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.ir import DataType, FloatImm, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, any_node, mutate_tuple, nodes_of, on
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.tir.arithmetic import cast_to, const
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import (

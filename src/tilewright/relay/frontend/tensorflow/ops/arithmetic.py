@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.assignments import assignment_before
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, tensor, tf_op

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.formats.tensorflow_messages import CODES, message
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_like, host_call_sized
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.strings import each

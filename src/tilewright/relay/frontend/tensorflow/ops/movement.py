@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding, small
 from tilewright.relay.frontend.common.ordering import best

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.node.leaves import numpy_dtype
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.relations import Dim
 from tilewright.relay.frontend.common.host_calls import host_call
 from tilewright.relay.frontend.common.value import Value
