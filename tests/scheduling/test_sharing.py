@@ -161,3 +161,15 @@ def test_same_bytes_whatever_cpus_compile_and_whatever_their_hash_seed(tmp_path:
         )  # fmt: skip
         made.append(library.read_bytes())
     assert made[0] == made[1]
+
+
+def test_a_part_that_is_surely_empty() -> None:
+    """What is left of a dynamic axis behind all of it: its kernel has no iterations to share."""
+    n = tvm.tir.SizeVar("n", "int64")
+    x = relay.var("x", shape=(2, 3, 4, n))
+    parts = relay.split(x, (n,), axis=-1)
+    mod = IRModule.from_expr(relay.Function([x], relay.Tuple([relay.negative(parts[0]), relay.negative(parts[1])])))
+    given = np.ones((2, 3, 4, 5), "float32")
+    whole, rest = relay.create_executor("vm", mod, tvm.cpu(), "llvm -num-cores=4").evaluate()(given)
+    assert rest.shape == (2, 3, 4, 0)
+    np.testing.assert_array_equal(whole.numpy(), -given)

@@ -161,12 +161,13 @@ def test_states_of_no_rows(kind: str, shape: tuple[int, ...]) -> None:
     assert f"its state is {kind} of the shape {shape}, where 2 examples have a row each" in refused(data, TVMError)
 
 
-def test_weights_of_a_narrower_type() -> None:
+@pytest.mark.parametrize("count", [1, 4, 32])
+def test_weights_of_a_narrower_type(count: int) -> None:
     w = Writer()
-    x, order = w.main.input(F, (4, 8)), w.main.constant(np.ones((4, 8), F), name="w")
-    w.main.table.tensors[order].type = 1
-    data = w.finish(w.main.op("MUL", [x, order], [(F, (4, 8))], {}, "MulOptions"))
-    assert "the tensor 'w' of shape (4, 8) and type FLOAT16 needs 64 bytes, but its buffer holds 128" in refused(data)
+    x, weights = w.main.input(F, (count,)), w.main.constant(np.ones(count, F), name="w")
+    w.main.table.tensors[weights].type = 1
+    data = w.finish(w.main.op("MUL", [x, weights], [(F, (count,))], {}, "MulOptions"))
+    assert f"and type FLOAT16 needs {2 * count} bytes, but its buffer holds {4 * count}" in refused(data)
 
 
 def test_keys_out_of_order() -> None:

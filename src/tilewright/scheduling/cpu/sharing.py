@@ -66,14 +66,15 @@ class Cut(NamedTuple):
 
 
 def cheapest_cut(sch: Schedule, loops: list[LoopRV], start: int, end: int, enough: int) -> Cut | None:
-    """The fewest loops from `start` that have `enough` iterations, and the fewest parts of the last; None if there is but one iteration."""
+    """The fewest loops from `start` that have `enough` iterations, and the fewest parts of the last; None if there is but one iteration,
+    or none."""
     count, take = 1, start
     for loop in loops[start:end]:
         count *= extent_of(sch.get(loop)) if end - start == 1 else divisor_of(sch.get(loop).extent)
         take += 1
         if count >= enough:
             break
-    if count < 2 and take - start < 2:
+    if not count or count < 2 and take - start < 2:
         return None
     extent = sch.get(loops[take - 1]).extent
     if take - start > 1 and isinstance(extent, IntImm) and is_innermost(sch, loops, take):

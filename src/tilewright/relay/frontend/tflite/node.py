@@ -218,7 +218,7 @@ class Node:
 
     def need_integers(self, x: np.ndarray, what: str) -> None:
         """Raises DiagnosticError for elements of another type than sizes, axes and places have."""
-        if x.dtype.name not in ("object", "int16", "int32", "int64"):
+        if x.dtype.name not in ("object", "int32", "int64"):
             raise DiagnosticError(f"its {what} must be of int32 or int64, and has the type {x.dtype}")
 
     def static(self, x: Value, what: str = "the shape of its input") -> list[int]:

@@ -119,7 +119,7 @@ class TFLiteModel:
         shape = shape_of(tensor)
         size, count = byte_count(tensor)
         # A wrong type or shape usually makes the elements too large for the buffer.
-        if not size <= len(content) < size + PADDING or min(shape, default=0) < 0:
+        if not size <= len(content) < max(min(2 * size, size + PADDING), 1 + size) or min(shape, default=0) < 0:
             raise ModelError(
                 f"{self.name}: the tensor {tensor.name!r} of shape {shape} and type {kind} needs {size} bytes, but its buffer holds"
                 f" {len(content)}. {REMEDY}"

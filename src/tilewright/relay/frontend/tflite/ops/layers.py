@@ -71,7 +71,12 @@ def biased(node: Node, x: Value, bias: Value | None) -> Value:
     """Float sums with a bias along the last axis."""
     if bias is None:
         return x
-    return node.call("add", x, real(node, bias))
+    return node.call("add", x, real(node, vector(node, bias)))
+
+
+def vector(node: Node, bias: Value) -> Value:
+    """A bias of any shape as TFLite reads it: a number for each channel."""
+    return bias if bias.ndim == 1 else node.reshape(bias, [-1])
 
 
 def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value | None) -> Value:
@@ -91,7 +96,7 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
             raise OpNotImplemented(
                 f"its bias {bias.name!r} has numbers of more than 48 bits, the most that TFLite's sums hold"
             )
-        sums = node.call("add", sums, node.cast(bias, sums.dtype))
+        sums = node.call("add", sums, node.cast(vector(node, bias), sums.dtype))
     scale = scaled_once if node.name == "FULLY_CONNECTED" else scaled_wide if wide else scaled
     made = scale(node, sums, factors)
     return stored(node, made, target.offset, low, high, node.out.dtype)

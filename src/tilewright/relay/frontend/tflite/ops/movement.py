@@ -450,7 +450,7 @@ def _matrix_set_diag(node: Node, x: Value, diagonal: Value) -> Value:
 
 @tflite_op("TOPK_V2")
 def _topk(node: Node, x: Value, k: Value) -> list[Value]:
-    number = node.reshape(k, (1,)) if k.array is None else int(node.whole(k, "k").reshape(-1)[0])
+    number = node.reshape(k, (1,)) if k.array is None else int(node.numbers(k, "k").reshape(-1)[0])
     return [Value(e) for e in best(node.span, x, number, dtype=node.outputs[1].dtype)]
 
 
