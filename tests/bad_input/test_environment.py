@@ -309,6 +309,12 @@ FAULTS = [
     (OSError("libllvmlite.so: failed to map segment from shared object"), MEMORY),
     (CAUSED, MEMORY),
     (RuntimeError("can't start new thread"), THREADS),
+    (
+        RuntimeError(
+            "ThreadOptions&) pthread_create failed, error code: 11 error msg: Resource temporarily unavailable"
+        ),
+        THREADS,
+    ),
     (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), THREADS),
     (RuntimeError("dictionary changed size during iteration"), None),
     (

@@ -232,6 +232,13 @@ def test_compare_a_compiled_library(tmp_path: Path) -> None:
         found[precision] = json.loads(done.out)
         assert found[precision]["layers"] == []
     assert found["fp32"]["outputs"][0]["error"] < 1e-5 < 1e-4 < found["bf16"]["outputs"][0]["error"]
+    assert command("compile", model, "--inputs-at", "b", "-o", tmp_path / "third.so").code == 0
+    for reference in ("onnxruntime", "float32"):
+        done = command("compare", model, "--library", tmp_path / "third.so", "--reference", reference)
+        assert done.code == 1 and done.err == (
+            f"error: {tmp_path / 'third.so'} takes the input b float32 4x64, which {model} does not have: it was compiled from another"
+            " model\n"
+        )
     done = command("compare", model, "--library", tmp_path / "bf16.so")
     assert done.code == 1 and "more than --tolerance 0.001" in done.err
     done = command("compare", model, "--library", tmp_path / "bf16.so", "--reference", "float32")

@@ -25,7 +25,16 @@ from tilewright.cli.models import (
 from tilewright.cli.options import PRECISIONS, Build, Feed
 from tilewright.cli.oracle import ORACLE, OracleReference
 from tilewright.cli.screen import Report, progress, shown_warnings
-from tilewright.cli.tensors import Array, carried, fill_inputs, input_table, output_names, read_sets, run_checked
+from tilewright.cli.tensors import (
+    Array,
+    carried,
+    described,
+    fill_inputs,
+    input_table,
+    output_names,
+    read_sets,
+    run_checked,
+)
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.formats import Reference
 from tilewright.relay.frontend.common.module import is_static
@@ -226,6 +235,20 @@ class Comparison:
         )
 
 
+def library_of(build: Build, library: Path) -> Any:
+    """The executor of a library that is compared with its model. Raises TVMError if it takes an input that the model does not have."""
+    executor = executor_of(load_library(library))
+    mod, _ = imported_model(build.but(precision="fp32", calibrate=()))
+    known = {p.name_hint for p in mod["main"].params}
+    other = [info for name, info in input_table(executor).items() if name not in known]
+    if other:
+        raise TVMError(
+            f"{library} takes the input {described(other[0].name, other[0].dtype, other[0].shape)}, which {build.model} does not have:"
+            " it was compiled from another model"
+        )
+    return executor
+
+
 class _Build:
     """A compiled model that runs whole and, if it has a library of kernels, kernel by kernel."""
 
@@ -295,7 +318,7 @@ def compare_models(
     # A halo changes the shape of a result, and the kernels of both builds must have the same shapes.
     alike: Any = {"without": ("WriteHalos",), "static": "graph"}
     if library is not None:
-        mine = _Build(executor_of(load_library(library)))
+        mine = _Build(library_of(build, library))
     else:
         compiled, _ = compile_model(build, **alike)
         mine = _Build(executor_of(compiled), compiled)
@@ -396,7 +419,7 @@ class RuntimeComparison:
                 self.reference = self.format.reference(self.model, self.runtime, self.shapes)
             fixed = self.fixed_inputs()
             if self.library is not None:
-                whole = _Build(executor_of(load_library(self.library)))
+                whole = _Build(library_of(self.build, self.library))
             else:
                 executor_for(self.build, self.module)
                 whole = self.built(self.module)

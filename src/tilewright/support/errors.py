@@ -142,7 +142,7 @@ def environment_fault(error: BaseException) -> str | None:
             return MEMORY
         if isinstance(e, (OSError, ImportError)) and any([word in str(e) for word in _OUT_OF_MEMORY]):
             return MEMORY
-        if isinstance(e, RuntimeError) and "can't start new thread" in str(e):
+        if "can't start new thread" in str(e) or "pthread_create failed" in str(e):
             return THREADS
         if isinstance(e, OSError) and e.errno == errno.EAGAIN:
             return THREADS

@@ -19,7 +19,7 @@ from tilewright.relay.frontend.onnx.inputs import declared, element_name, elemen
 from tilewright.relay.frontend.onnx.operators import node_name, operator_title
 from tilewright.relay.frontend.onnx.order import all_nodes
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
-from tilewright.support.errors import ModelError, TVMError
+from tilewright.support.errors import ModelError, TVMError, environment_fault
 from tilewright.tir import Any as AnyDim
 
 
@@ -177,7 +177,7 @@ class OnnxRuntimeReference(formats.Reference):
         try:
             return self.runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's own exceptions have no common base
-            raise TVMError(f"ONNX Runtime does not take {self.path}: {error}") from error
+            raise TVMError(environment_fault(error) or f"ONNX Runtime does not take {self.path}: {error}") from error
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and the nodes' results that are tensors."""
