@@ -14,12 +14,13 @@ from onnx import helper
 
 import tilewright as tvm
 from tests.cli.command import write_model
-from tilewright import relay
+from tilewright import relay, te, topi
 from tilewright.ir import IRModule
 from tilewright.node import on
 from tilewright.relay.backend.kernels.machine_code import scheduled
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cpu.sharing import useful_threads
 from tilewright.target import Target
 from tilewright.target.cpu import SCHEDULED_THREADS
@@ -173,3 +174,13 @@ def test_a_part_that_is_surely_empty() -> None:
     whole, rest = relay.create_executor("vm", mod, tvm.cpu(), "llvm -num-cores=4").evaluate()(given)
     assert rest.shape == (2, 3, 4, 0)
     np.testing.assert_array_equal(whole.numpy(), -given)
+
+
+def test_no_pieces_of_loops_without_iterations() -> None:
+    n = tvm.tir.SizeVar("n", "int64")
+    x = te.placeholder((2, 3, 4, n), name="x")
+    plan = KernelPlan("llvm -num-cores=4")
+    with plan:
+        func = te.create_prim_func([x, topi.negative(topi.split(x, [n], axis=-1)[1])])
+    schedule_kernel(func, plan.target, plan)
+    assert plan.space()["T_negative.pieces"] == [1, 2, 6, 24]

@@ -105,6 +105,8 @@ def cuts(sch: Schedule, loops: list[LoopRV], start: int, end: int) -> dict[int, 
     count = 1
     for take in range(start + 1, end + 1):
         extent = extent_of(sch.get(loops[take - 1]))
+        if not extent:
+            break
         if take - start > 1 and is_innermost(sch, loops, take):
             for parts in divisors(extent, extent - 1):
                 if parts > 1:
