@@ -120,7 +120,8 @@ class GraphExecutor : public StaticExecutor {
       if (op.kernel == copy_kernel) op.args[2] = &sizes_[static_cast<size_t>(node.first)];
     }
   }
-  TVMFFIAny run(Args) override {
+  // What is called for each kernel is to be fast; the rest of this file runs once.
+  [[gnu::hot]] TVMFFIAny run(Args) override {
     Use use(*this);
     for (const Op& op : ops_) run_op(op);
     return none();
@@ -134,7 +135,7 @@ class GraphExecutor : public StaticExecutor {
     *place = tensor_view(DLTensor{s.data(), s.tensor->tensor.device, 1, s.dtype, &count, nullptr, 0}, Ref<>::share(s.tensor.get()));
     return *place;
   }
-  void run_op(const Op& op) {
+  [[gnu::hot, gnu::always_inline]] inline void run_op(const Op& op) {
     if (!op.kernel) return run_other(op);
     if (int32_t code = op.kernel(op.args)) failed(op, code);
   }
