@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import overload
 
 from tilewright.ir.types import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 
@@ -31,6 +32,10 @@ def map_parts(t: Type, f: Callable[[Type], Type]) -> Type:
     return TypeCall(t.func, tuple(new)) if isinstance(t, TypeCall) else RefType(new[0])
 
 
+@overload
+def substitute_types(t: FuncType, bound: Mapping[TypeVar, Type]) -> FuncType: ...
+@overload
+def substitute_types(t: Type, bound: Mapping[TypeVar, Type]) -> Type: ...
 def substitute_types(t: Type, bound: Mapping[TypeVar, Type]) -> Type:
     """`t` with type variables replaced."""
     if not bound or type(t) is TensorType:

@@ -111,8 +111,13 @@ def constructor_type(c: Constructor) -> FuncType:
     return FuncType(c.inputs, result, tuple(variables))
 
 
+def parts_of(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The patterns right under a pattern."""
+    return pattern.patterns if isinstance(pattern, (PatternConstructor, PatternTuple)) else ()
+
+
 def pattern_vars(pattern: Pattern) -> list[Var]:
     """The variables that a pattern binds, from left to right."""
     if isinstance(pattern, PatternVar):
         return [pattern.var]
-    return [v for p in getattr(pattern, "patterns", ()) for v in pattern_vars(p)]
+    return [v for p in parts_of(pattern) for v in pattern_vars(p)]

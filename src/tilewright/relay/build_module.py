@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import IRModule
@@ -12,9 +11,10 @@ from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.compiled_executor import AotExecutor, GraphExecutor
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.expr import Function
-from tilewright.relay.parameters import bind
+from tilewright.relay.parameters import Params, bind
 from tilewright.runtime import Device, Module
 from tilewright.support.errors import TVMError
+from tilewright.target.virtual_device import TargetLike, Targets
 
 __all__ = [
     "AotExecutor",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
+def bind_params_by_name(func: Function, params: Params) -> Function:
     """The function with the parameters of these names fixed to arrays."""
     return bind(func, params)
 
@@ -49,13 +49,13 @@ class BuildModule:
     def build(
         self,
         mod: IRModule,
-        target: Any = None,
-        target_host: Any = None,
+        target: Targets = None,
+        target_host: TargetLike | None = None,
         executor: Any = None,
         runtime: Any = None,
         workspace_memory_pools: Any = None,
         constant_memory_pools: Any = None,
-        params: Mapping[str, Any] | None = None,
+        params: Params | None = None,
         mod_name: str | None = None,
     ) -> tuple[str, Module, dict[str, Any]]:
         """(graph JSON, library, parameters) of a module."""
@@ -67,12 +67,12 @@ class BuildModule:
         return self.get_json(), self.get_module(), self.get_params()
 
     def optimize(
-        self, mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+        self, mod: IRModule, target: Targets = None, target_host: TargetLike | None = None, params: Params | None = None
     ) -> tuple[IRModule, dict[str, Any]]:
         """The module after all relay passes, and the parameters that remain to be set (none)."""
         return optimize(mod, target, {**self._params, **(params or {})})
 
-    def _set_params(self, params: Mapping[str, Any]) -> None:
+    def _set_params(self, params: Params) -> None:
         self._params = dict(params)
 
     def get_json(self) -> str:

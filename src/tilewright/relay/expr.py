@@ -31,16 +31,16 @@ Expr = RelayExpr
 RelayVar: TypeAlias = "Var"  # node fields name their converter, and plain "Var" is tir's
 
 
-class ConstArray(np.ndarray[Any, np.dtype[Any]]):
+class ConstArray(np.ndarray):
     """A constant's values: a read-only view of the array it was made from, whose digest is computed once."""
 
     _digest: bytes | None = None
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> np.ndarray:
         """The values as a plain array, not copied."""
         return self.view(np.ndarray)
 
-    def asnumpy(self) -> np.ndarray[Any, Any]:
+    def asnumpy(self) -> np.ndarray:
         return self.view(np.ndarray)
 
     def digest(self) -> bytes:
@@ -55,7 +55,7 @@ LARGE = 1 << 20
 """Bytes from which constants are digested by the fastest function there is, four times as fast as others that are as sure."""
 
 
-def _digest_large(values: np.ndarray[Any, Any]) -> bytes:
+def _digest_large(values: np.ndarray) -> bytes:
     from blake3 import blake3
 
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -89,7 +89,7 @@ register_leaf(
 register_converter("ConstArray", ConstArray, lambda value, where: const_array(value))
 
 
-def _expr(value: Any, where: str) -> Expr:
+def _expr(value: object, where: str) -> Expr:
     if isinstance(value, TupleWrapper):
         return value.tuple_value
     if isinstance(value, (list, tuple)):
@@ -100,7 +100,7 @@ def _expr(value: Any, where: str) -> Expr:
     raise TypeError(f"{where} takes a relay expression, but was given {type(value).__name__}: {value!r}{remedy}")
 
 
-def _not_var(value: Any, where: str) -> Expr:
+def _not_var(value: object, where: str) -> Expr:
     shown = " ".join(repr(value).split())
     raise TypeError(f"{where} takes a relay.Var, but was given {type(value).__name__}: {shown[:80]}")
 
@@ -132,40 +132,40 @@ class ExprWithOp(RelayExpr):
     def __neg__(self) -> ExprWithOp:
         return _make("negative", self)
 
-    def __lt__(self, other: Any) -> ExprWithOp:
+    def __lt__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("less", self, other)
 
-    def __gt__(self, other: Any) -> ExprWithOp:
+    def __gt__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("greater", self, other)
 
-    def __le__(self, other: Any) -> ExprWithOp:
+    def __le__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("less_equal", self, other)
 
-    def __ge__(self, other: Any) -> ExprWithOp:
+    def __ge__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("greater_equal", self, other)
 
-    def __add__(self, other: Any) -> ExprWithOp:
+    def __add__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("add", self, other)
 
-    def __radd__(self, other: Any) -> ExprWithOp:
+    def __radd__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return self.__add__(other)
 
-    def __sub__(self, other: Any) -> ExprWithOp:
+    def __sub__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("subtract", self, other)
 
-    def __rsub__(self, other: Any) -> ExprWithOp:
+    def __rsub__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("subtract", other, self)
 
-    def __mul__(self, other: Any) -> ExprWithOp:
+    def __mul__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("multiply", self, other)
 
-    def __rmul__(self, other: Any) -> ExprWithOp:
+    def __rmul__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return self.__mul__(other)
 
-    def __truediv__(self, other: Any) -> ExprWithOp:
+    def __truediv__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("divide", self, other)
 
-    def __rtruediv__(self, other: Any) -> ExprWithOp:
+    def __rtruediv__(self, other: RelayExpr | TupleWrapper) -> ExprWithOp:
         return _binary("divide", other, self)
 
     def __call__(self, *args: Any) -> Call:
@@ -186,7 +186,7 @@ def _make(key: str, *args: Any) -> ExprWithOp:
     return made
 
 
-def _binary(key: str, lhs: Any, rhs: Any) -> ExprWithOp:
+def _binary(key: str, lhs: object, rhs: object) -> ExprWithOp:
     for side in (lhs, rhs):
         if isinstance(side, (bool, int, float)):
             raise TypeError(
@@ -204,11 +204,11 @@ class Constant(ExprWithOp, key="relay.Constant"):
     span: Skip[BaseSpan | None] = None
 
     @property
-    def value(self) -> np.ndarray[Any, Any]:
+    def value(self) -> np.ndarray:
         """The values as a plain NumPy array."""
         return self.data.view(np.ndarray)
 
-    def rehouse(self, values: np.ndarray[Any, Any]) -> None:
+    def rehouse(self, values: np.ndarray) -> None:
         """Let go of the array that the values stand in: `values` are the same ones, in memory that stays anyway."""
         moved = const_array(values)
         moved._digest = self.data._digest
@@ -406,7 +406,7 @@ class TupleWrapper:
         return f"TupleWrapper({self.tuple_value!r}, {self.size})"
 
 
-def _is_relay(args: Sequence[Any]) -> bool:
+def _is_relay(args: Sequence[object]) -> bool:
     return any([isinstance(a, (RelayExpr, TupleWrapper)) for a in args])
 
 

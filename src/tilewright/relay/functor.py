@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from tilewright.ir import GlobalVar, Op, RelayExpr
 from tilewright.ir.module import register_expr_wrapper
 from tilewright.node import deep_recursion
-from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar, pattern_vars
+from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar, parts_of, pattern_vars
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -27,6 +27,7 @@ from tilewright.relay.expr import (
 
 _NONE: tuple[Expr, ...] = ()
 R = TypeVar("R")
+K = TypeVar("K", bound=Expr)
 
 
 def let_chain(e: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
@@ -317,6 +318,12 @@ class ExprMutator(Functor[Expr]):
             false_branch=self.visit(ite.false_branch),
         )
 
+    def rewritten_var(self, var: Var) -> Var:
+        """`var` visited, where the result is a variable again: one that is bound."""
+        new = self.visit(var)
+        assert isinstance(new, Var)
+        return new
+
     def rewritten_function(self, fn: Function) -> Function:
         """`fn` visited, where the result is a function again: one of a module."""
         new = self.visit(fn)
@@ -337,7 +344,7 @@ class ExprMutator(Functor[Expr]):
         """The pattern with the variables that it binds rewritten."""
         if isinstance(pattern, PatternVar):
             return pattern.replace(var=self.visit(pattern.var))
-        inner = getattr(pattern, "patterns", ())
+        inner = parts_of(pattern)
         new = tuple([self.visit_pattern(p) for p in inner])
         return pattern.replace(patterns=new) if any([a is not b for a, b in zip(new, inner, strict=True)]) else pattern
 
@@ -355,12 +362,12 @@ class ExprMutator(Functor[Expr]):
 
 
 class _Substitute(ExprMutator):
-    def __init__(self, table: Mapping[Any, Expr]) -> None:
+    def __init__(self, table: Mapping[K, Expr]) -> None:
         super().__init__()
         self.memo_map.update(dict(table.items()))
 
 
-def substitute(expr: Expr, table: Mapping[Any, Expr]) -> Expr:
+def substitute(expr: Expr, table: Mapping[K, Expr]) -> Expr:
     """`expr` with variables, or other expressions that are the same objects, replaced."""
     return _Substitute(table).visit(expr)
 
@@ -459,7 +466,7 @@ def is_expr(value: object) -> bool:
     return isinstance(value, RelayExpr)
 
 
-def _as_function(expr: Any) -> Function | None:
+def _as_function(expr: object) -> Function | None:
     if isinstance(expr, TupleWrapper):
         expr = expr.tuple_value
     return Function(free_vars(expr), expr) if isinstance(expr, RelayExpr) else None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from tilewright.relay.cards.card import as_expr
+from tilewright.relay.cards.card import Operand, as_expr
 from tilewright.relay.expr import Expr, Function, Let, Tuple, Var, var
 from tilewright.relay.scope_builder import ScopeBuilder
 
 
-def while_loop(cond: Callable[..., Expr], loop_vars: Sequence[Expr], loop_bodies: Callable[..., Sequence[Any]]) -> Expr:
+def while_loop(
+    cond: Callable[..., Expr], loop_vars: Sequence[Expr], loop_bodies: Callable[..., Sequence[Operand]]
+) -> Expr:
     """A function that runs a loop: it takes the initial values of the loop's variables and returns the tuple of their final values.
 
     cond: from the variables to a bool scalar, whether the loop goes on. loop_vars: what the variables are named and

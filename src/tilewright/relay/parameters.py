@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
+
+import numpy as np
 
 from tilewright.ir import IntImm, IRModule, TensorType
 from tilewright.relay.expr import Constant, Expr, Function, RelayExpr, Var, const
 from tilewright.relay.functor import free_vars, substitute
+from tilewright.runtime import NDArray
 
 _E = TypeVar("_E", bound=RelayExpr)
+Value: TypeAlias = "RelayExpr | np.ndarray | NDArray | float"
+Params: TypeAlias = Mapping[str, Value]
+"""Weights, or what stands for them, by the names of parameters."""
 
 
-def bind(expr: _E, binds: Mapping[Var, Any] | Mapping[str, Any]) -> _E:
+def bind(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
     """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
     variables. Names that no parameter has are left alone.
 
@@ -31,8 +37,7 @@ def bind(expr: _E, binds: Mapping[Var, Any] | Mapping[str, Any]) -> _E:
         return substitute(expr, table)  # type: ignore[return-value]
     params = [p for p in function.params if p not in table]
     body = substitute(function.body, table)
-    made: Any = Function(params, body, function.ret_type, function.type_params, function.attrs, function.span)
-    return made  # type: ignore[no-any-return]
+    return expr.replace(params=tuple(params), body=body)
 
 
 def _fitting(param: Var, value: Constant) -> Constant:
@@ -60,7 +65,7 @@ def as_module(mod: IRModule | Function) -> IRModule:
     raise TypeError(f"relay.build takes an IRModule or a relay.Function, but was given {type(mod).__name__}")
 
 
-def bind_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+def bind_params(mod: IRModule, params: Params | None) -> IRModule:
     """The module with main's parameters of these names replaced by constants."""
     if not params:
         return mod

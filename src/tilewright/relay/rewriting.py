@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeGuard, TypeVar, overload
+from typing import TypeGuard, TypeVar, overload
 
 import numpy as np
 
@@ -221,7 +221,7 @@ def card_of(e: Call, kind: type[OpCard] = OpCard) -> OpCard:
     return card
 
 
-def constant_of(e: Expr) -> np.ndarray[Any, Any] | None:
+def constant_of(e: Expr) -> np.ndarray | None:
     """The values of a constant."""
     return e.value if type(e) is Constant else None
 
@@ -229,13 +229,20 @@ def constant_of(e: Expr) -> np.ndarray[Any, Any] | None:
 def scalar_of(e: Expr) -> float | int | None:
     """The number, when `e` is a constant of one element."""
     if type(e) is Constant and e.data.size == 1:
-        return e.value.reshape(-1)[0].item()  # type: ignore[no-any-return]
+        number: float | int = e.value.reshape(-1)[0].item()
+        return number
     return None
 
 
 def tensor_of(e: Expr) -> TensorType:
     t = typed(e).checked_type
     assert isinstance(t, TensorType)
+    return t
+
+
+def tuple_type_of(e: Expr) -> TupleType:
+    t = typed(e).checked_type
+    assert isinstance(t, TupleType)
     return t
 
 

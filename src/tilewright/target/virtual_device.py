@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.node import Node, structural_equal
 from tilewright.runtime import Device, cpu
@@ -122,6 +122,15 @@ class CompilationConfig:
     def __repr__(self) -> str:
         parts = [f"{d}: {t}" for d, t in zip(self.devices, self.targets, strict=True)]
         return f"CompilationConfig({', '.join([*parts, *map(str, self.external_targets)])})"
+
+
+TargetLike: TypeAlias = "Target | str | Mapping[str, Any]"
+"""One target: itself, its text or its dictionary."""
+
+Targets: TypeAlias = (
+    "TargetLike | Sequence[TargetLike] | Mapping[Device | str | int, TargetLike] | CompilationConfig | None"
+)
+"""What a build is given: see `make_compilation_config`."""
 
 
 def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> CompilationConfig:

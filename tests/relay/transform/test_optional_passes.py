@@ -205,6 +205,15 @@ def test_wishes_that_cannot_be() -> None:
         run(transform.ConvertLayout({"nn.conv2d": ["NCDHW", "default"]}), relay.nn.conv2d(x, values(4, 4, 3, 3)))
 
 
+def test_programs_leave_operators_as_they_are() -> None:
+    x = relay.var("x", shape=(1, 4, 8, 8))
+    relay.op.register_convert_op_layout("nn.lrn", lambda attrs, inputs, types, wanted: None)
+    try:
+        assert_structural_equal(run(transform.ConvertLayout({"nn.lrn": ["NHWC"]}), relay.nn.lrn(x)), relay.nn.lrn(x))
+    finally:
+        relay.op.find_card("nn.lrn").op.set_attr("FTVMConvertOpLayout", None)
+
+
 def test_programs_convert_operators_of_their_own() -> None:
     x = relay.var("x", shape=(1, 4, 8, 8))
     relay.op.register_convert_op_layout(

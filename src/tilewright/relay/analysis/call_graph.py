@@ -73,11 +73,11 @@ class CallGraph:
         return "\n".join([self.print_var(g) for g in self._calls])
 
 
-def _named(e: object) -> list[GlobalVar]:
+def _named(e: Expr) -> list[GlobalVar]:
     """The global functions among the operands of an expression (a name used by two expressions counts twice)."""
     if isinstance(e, GlobalVar):
         return []
-    return [c for c in children(e) if isinstance(c, GlobalVar)]  # type: ignore[arg-type]
+    return [c for c in children(e) if isinstance(c, GlobalVar)]
 
 
 def called_functions(mod: IRModule, roots: Sequence[str] = ("main",)) -> list[GlobalVar]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,8 @@ from tilewright.ir import GlobalVar, IRModule, Op, TensorType
 from tilewright.node import structural_hash
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import children, free_vars, post_order
+from tilewright.relay.op.movement import reshaping
+from tilewright.relay.rewriting import card_of, is_op, tensor_of
 from tilewright.support.errors import TVMError
 
 
@@ -58,7 +59,6 @@ extract_intermediate_expr = extract_intermdeiate_expr
 def multiply_accumulates(call: Call) -> int:
     """Multiply-accumulates of one call; 0 for operators that are no products."""
     name: str = call.operator.name
-    attrs: Any = call.attrs
     if name not in _COUNTED:
         return 0
     out, x = call.checked_type, call.args[0].checked_type
@@ -66,18 +66,18 @@ def multiply_accumulates(call: Call) -> int:
         return 0
     try:
         size = int(np.prod(out.concrete_shape, dtype=np.int64))
-        weight: Any = call.args[-1].checked_type
+        weight = tensor_of(call.args[-1])
         if name in ("nn.dense", "nn.contrib_dense_pack"):
             return size * int(x.concrete_shape[-1])
         if name in ("nn.matmul", "nn.batch_matmul"):
-            return size * int(x.concrete_shape[-2 if attrs.transpose_a else -1])
+            return size * int(x.concrete_shape[-2 if card_of(call)["transpose_a"] else -1])
         per_output = int(np.prod(weight.concrete_shape, dtype=np.int64))
     except TypeError:
         raise TVMError(f"get_total_mac_number counts programs of fixed shapes, but {name} has the type {out}") from None
     if name.endswith("_transpose"):
         # Every input element meets its kernels.
         return int(np.prod(x.concrete_shape, dtype=np.int64)) * per_output // int(weight.concrete_shape[0])
-    layout = str(getattr(attrs, "kernel_layout", "") or "O")
+    layout = str(getattr(call.attrs, "kernel_layout", "") or "O")
     outputs = 1
     number = 0
     for i, c in enumerate(layout):
@@ -147,10 +147,8 @@ def search_fc_transpose(expr: Expr) -> list[str]:
     """The names of the weights that are read as nn.dense(x, transpose(weight)), for `transform.SimplifyFCTranspose`."""
     names: dict[str, None] = {}
     for e in post_order(expr):
-        if isinstance(e, Call) and type(e.op) is Op and e.op.name == "nn.dense":
-            weight: Any = e.args[1]
-            if isinstance(weight, Call) and type(weight.op) is Op and weight.op.name == "transpose":
-                axes: Any = weight.attrs["axes"]  # type: ignore[index]
-                if isinstance(weight.args[0], Var) and tuple(axes or (1, 0)) in ((1, 0), (-1, -2), (-1, 0)):
-                    names[weight.args[0].name_hint] = None
+        if is_op(e, "nn.dense") and is_op(weight := e.args[1], "transpose"):
+            axes, read = card_of(weight, reshaping.transpose).axes, weight.args[0]
+            if isinstance(read, Var) and (axes or (1, 0)) in ((1, 0), (-1, -2), (-1, 0)):
+                names[read.name_hint] = None
     return list(names)

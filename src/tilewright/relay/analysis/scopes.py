@@ -92,9 +92,9 @@ class Scopes:
             function = here
             for c, part in self.operands(e):
                 where = here
-                if part == LET_FUNCTION:
+                if part == LET_FUNCTION and isinstance(e, Let):
                     where = function = self.inner[e, part] = self._new(here, True)
-                    around_function[where] = e.var  # type: ignore[attr-defined]
+                    around_function[where] = e.var
                 elif part:
                     where = self.inner[e, part] = self._new(function, part == LET_BODY)
                 self.used_in.setdefault(c, []).append(where)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from tilewright.ir import IntImm, TensorType, TupleType
+from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.cards.open_attributes import sizes_in
 from tilewright.relay.expr import Call, Expr, Var
@@ -15,7 +14,7 @@ from tilewright.tir import Var as SizeName
 from tilewright.tir.stmt_functor import used_vars
 
 
-def symbolic_extents(e: Expr) -> list[Any]:
+def symbolic_extents(e: Expr) -> list[PrimExpr]:
     """The dimensions of a tensor, or of those in a tuple, that are variables or computed from variables."""
     t = type_of(e)
     tensors = t.fields if isinstance(t, TupleType) else (t,)

@@ -11,9 +11,13 @@ import numpy as np
 from tilewright.ir import Op
 from tilewright.relay.expr import Call, Expr, Var
 from tilewright.relay.functor import post_order
+from tilewright.relay.op.convolution import conv
+from tilewright.relay.rewriting import card_of, tensor_of
 from tilewright.support.errors import TVMError
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
+Weights = MutableMapping[str, Any]
+"""Weights by name; analyses and passes replace some by others."""
 
 
 class SparseAnalysisResult(NamedTuple):
@@ -74,7 +78,7 @@ def _weights(expr: Expr, op: str, wanted: Callable[[Call], bool]) -> list[str]:
 
 def _processed(
     names: list[str],
-    params: MutableMapping[str, Any],
+    params: Weights,
     block: tuple[int, int],
     threshold: float,
     matrix: Callable[[Array], Array],
@@ -100,7 +104,7 @@ def _processed(
 
 def process_dense_params(
     expr: Expr,
-    params: MutableMapping[str, Any],
+    params: Weights,
     block_size: tuple[int, int],
     sparsity_threshold: float,
     filter_func: Callable[[Call], bool] | None = None,
@@ -113,7 +117,7 @@ def process_dense_params(
 
 def process_conv2d_params(
     expr: Expr,
-    params: MutableMapping[str, Any],
+    params: Weights,
     block_size: tuple[int, int],
     sparsity_threshold: float,
     layout: str = "NHWC",
@@ -123,8 +127,7 @@ def process_conv2d_params(
     check_kernel(kernel_size)
 
     def pointwise(call: Call) -> bool:
-        attrs: Any = call.attrs
-        return attrs.data_layout == layout and is_pointwise(call)
+        return card_of(call, conv.conv2d).data_layout == layout and is_pointwise(call)
 
     names = _weights(expr, "nn.conv2d", pointwise)
     block = (int(block_size[0]), int(block_size[1]))
@@ -141,8 +144,8 @@ def check_kernel(kernel_size: int) -> None:
 
 def is_pointwise(call: Call) -> bool:
     """Whether a convolution is a product over channels: one kernel element, no stride, padding or groups."""
-    attrs: Any = call.attrs
-    shape = call.args[1].checked_type.concrete_shape  # type: ignore[attr-defined]
+    attrs = card_of(call, conv.conv2d)
+    shape = tensor_of(call.args[1]).concrete_shape
     kernel = [n for n, c in zip(shape, attrs.kernel_layout, strict=True) if c in "HW"]
     plain = {"NHWC": "HWIO", "NCHW": "OIHW"}.get(attrs.data_layout) == attrs.kernel_layout
     steps = {*attrs.strides, *attrs.dilation}

@@ -43,7 +43,7 @@ def findings(program: Expr | IRModule) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def function_findings(func: Function, bound: set[Var]) -> list[str]:
+def function_findings(func: Expr, bound: set[Var]) -> list[str]:
     """Finds what makes a function of a module malformed. `bound`: variables that other functions bind; those of this function are added."""
     checker = _Scopes(bound, set())
     checker.walk(func)

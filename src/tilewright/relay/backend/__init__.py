@@ -13,10 +13,11 @@ from tilewright.relay.expr import Function
 from tilewright.relay.parameters import bind
 from tilewright.support import lazy
 from tilewright.support.deferred import defer
+from tilewright.target.virtual_device import Targets
 
 
 def create_executor(
-    kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None
+    kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Targets = "llvm", params: Any = None
 ) -> ProgramExecutor:
     """An executor of a module; its `evaluate(expr, binds)` runs functions and expressions of the module. "debug" runs the whole language
     on NumPy; "graph" and "aot" compile functions of tensors with static shapes; "vm" compiles any program. params: values of main's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,20 +21,21 @@ from tilewright.relay.backend.model_cache import kernels_of, model_key, stored
 from tilewright.relay.backend.options import Executor, Runtime, need_interface
 from tilewright.relay.backend.targets import config_of, need_code_generators
 from tilewright.relay.expr import Function
-from tilewright.relay.parameters import as_module, bind_params
+from tilewright.relay.parameters import Params, as_module, bind_params
 from tilewright.support.collection import paused_collection
+from tilewright.target.virtual_device import TargetLike, Targets
 
 
 @paused_collection()
 def build(
     mod: IRModule | Function,
-    target: Any = None,
-    target_host: Any = None,
+    target: Targets = None,
+    target_host: TargetLike | None = None,
     executor: Any = None,
     runtime: Any = None,
     workspace_memory_pools: Any = None,
     constant_memory_pools: Any = None,
-    params: Mapping[str, Any] | None = None,
+    params: Params | None = None,
     mod_name: str = "default",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExecutorFactoryModule:

@@ -15,14 +15,14 @@ def get_calibration_data(mod: IRModule, data: Any) -> dict[GlobalVar, dict[str, 
     Quantisers of other compilers' partitions calibrate with them.
     """
     main = mod["main"]
-    callees = [e for e in post_order(main.body) if isinstance(e, Call) and isinstance(e.op, GlobalVar)]
+    callees = [(e, e.op) for e in post_order(main.body) if isinstance(e, Call) and isinstance(e.op, GlobalVar)]
     values: list[Expr] = []
     places: list[tuple[GlobalVar, str]] = []
-    for call in callees:
+    for call, gvar in callees:
         for kind, exprs in (("inputs", call.args), ("outputs", (call,))):
             for e in exprs:
                 values.append(e)
-                places.append((call.op, kind))  # type: ignore[arg-type]
+                places.append((gvar, kind))
     watched = Function(main.params, Tuple(tuple(values)), None, main.type_params, main.attrs)
     module = mod.with_functions({g: watched if g.name_hint == "main" else f for g, f in mod.functions.items()})
     results = DebugExecutor(module, None, "llvm").evaluate()(**data)

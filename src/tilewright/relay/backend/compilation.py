@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -30,9 +30,10 @@ from tilewright.relay.backend.program_plan import program_plan
 from tilewright.relay.backend.string_constants import strings_of
 from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
-from tilewright.relay.parameters import as_module, bind_params
+from tilewright.relay.parameters import Params, as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.target import CompilationConfig
+from tilewright.target.virtual_device import Targets
 
 NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
 
@@ -98,7 +99,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
 
 
 def optimize(
-    mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None
+    mod: IRModule | Function, target: Targets = None, params: Params | None = None
 ) -> tuple[IRModule, dict[str, Any]]:
     """(the module after all relay passes, parameters): main calls primitive functions, and `params` are constants in it."""
     config = config_of(target)
@@ -117,7 +118,7 @@ class Compiled(NamedTuple):
     objects: list[bytes]
     symbols: list[str]
     facts: dict[str, Any]
-    constants: np.ndarray[Any, Any]
+    constants: np.ndarray
     external: ExternalCode
 
 
@@ -188,7 +189,7 @@ def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
     return {"memory_pools": found} if found else {}
 
 
-def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
+def plan_memory(mod: IRModule | Function, target: Targets = None, params: Params | None = None) -> MemoryReport:
     """The memory that a model would take if `build` compiled it. Compiles no kernel."""
     config = config_of(target)
     with config.targets[0], deep_recursion():

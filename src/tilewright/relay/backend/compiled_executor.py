@@ -14,6 +14,7 @@ from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.options import Executor
 from tilewright.relay.backend.program_executor import Call, ProgramExecutor, nested
 from tilewright.relay.expr import Function
+from tilewright.target.virtual_device import Targets
 
 
 class CompiledExecutor(ProgramExecutor):
@@ -58,6 +59,6 @@ def tensor(value: Any, dtype: str) -> Any:
     return value if isinstance(value, runtime.NDArray) else runtime.array(value)
 
 
-def make_compiled(kind: str, mod: IRModule, device: Any, target: Any) -> CompiledExecutor:
+def make_compiled(kind: str, mod: IRModule, device: Any, target: Targets) -> CompiledExecutor:
     """The executor of a kind, "graph" or "aot"."""
     return (GraphExecutor if kind == "graph" else AotExecutor)(mod, device, target)

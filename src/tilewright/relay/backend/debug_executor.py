@@ -16,13 +16,14 @@ from tilewright.relay.evaluation.interpreter import ConstructorValue, RefValue, 
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import array
+from tilewright.target.virtual_device import Targets
 
 
 class DebugExecutor(ProgramExecutor):
     """`relay.create_executor("debug", mod)`: runs the whole language on NumPy. `evaluate()` returns a function from arrays to
     NDArrays."""
 
-    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
+    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Targets = None) -> None:
         typed = infer_module(IRModule() if mod is None else mod)
         if PassContext.current().config.get("relay.check_bounds", False):
             from tilewright.relay.transform.dynamic.check_bounds import CheckBounds

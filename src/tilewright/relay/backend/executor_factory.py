@@ -101,7 +101,7 @@ class ExecutorFactoryModule:
         metadata: dict[str, Any],
         objects: Sequence[bytes],
         symbols: Sequence[str],
-        constants: np.ndarray[Any, Any],
+        constants: np.ndarray,
         external: ExternalCode,
         run_by: Runtime | None = None,
     ) -> None:

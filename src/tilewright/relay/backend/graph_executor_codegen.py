@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.ir import GlobalVar, IRModule
@@ -19,13 +17,14 @@ from tilewright.relay.transform import FuseOps
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import NDArray, array
 from tilewright.target import Target
+from tilewright.target.virtual_device import Targets
 from tilewright.tir import PrimFunc
 
 
 class GraphExecutorCodegen:
     """Makes graphs for one target, or for targets by device. mod: accepted for compatibility, may be None."""
 
-    def __init__(self, mod: Any, target: Any) -> None:
+    def __init__(self, mod: object, target: Targets) -> None:
         self.mod, self.target = mod, target
 
     def codegen(self, ir_module: IRModule, func: Function) -> tuple[str, dict[Target, IRModule], dict[str, NDArray]]:

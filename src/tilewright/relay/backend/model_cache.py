@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FEWEST_CALLS = 32
 """The fewest operator calls of a program that is stored. Smaller ones are built again from cached kernels."""
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 
 class StoredModel(NamedTuple):

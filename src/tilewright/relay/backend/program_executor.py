@@ -13,6 +13,7 @@ from tilewright.relay.expr import Expr, Function, Var
 from tilewright.relay.functor import free_vars
 from tilewright.relay.parameters import bind
 from tilewright.support.errors import TVMError
+from tilewright.target.virtual_device import Targets
 
 Call = Callable[[Sequence[Any]], Any]
 """A function of all arguments, in order, that returns the result."""
@@ -21,7 +22,7 @@ Call = Callable[[Sequence[Any]], Any]
 class ProgramExecutor(ABC):
     """Evaluates functions and expressions of a module on a device. target: for executors that compile."""
 
-    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
+    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Targets = None) -> None:
         self.mod = IRModule() if mod is None else mod
         self.device = device if device is not None else runtime.cpu(0)
         self.target = target

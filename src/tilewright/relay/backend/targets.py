@@ -9,14 +9,15 @@ from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import WASM
 from tilewright.target import CompilationConfig, Target, make_compilation_config
+from tilewright.target.virtual_device import TargetLike, Targets
 
 
-def target_of(target: Any) -> Target:
+def target_of(target: Targets) -> Target:
     """The given target, or the current one, or the host's CPU."""
     return config_of(target).targets[0]
 
 
-def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
+def config_of(target: Targets, target_host: TargetLike | None = None) -> CompilationConfig:
     """The devices and targets of a build. target: one target, a list, or targets by device."""
     return make_compilation_config(PassContext.current(), target, target_host)
 

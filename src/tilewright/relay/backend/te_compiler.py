@@ -112,7 +112,7 @@ def _prim_func(
 class TECompiler:
     """Compiles primitive functions. Structurally equal ones are compiled once."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
         self.kernels: dict[int, Kernel] = {}
         self.names: dict[str, int] = {}

@@ -37,8 +37,14 @@ same, but an input may be broadcast. INJECTIVE: each output element reads one el
 transpose, slice, concatenate). COMM_REDUCE: a reduction along axes. OUT_ELEMWISE: heavy, with an epilogue fused
 onto its output (conv2d, dense). TUPLE: only packs values. OPAQUE: never fused."""
 
-Operand: TypeAlias = "Expr | TupleWrapper | np.ndarray[Any, Any] | np.generic | float | Sequence[Operand]"
+Operand: TypeAlias = "Expr | TupleWrapper | np.ndarray | np.generic | float | Sequence[Operand]"
 """What stands for an expression where calls are made: numbers and arrays are constants, sequences are tuples."""
+
+Made = ExprWithOp | TupleWrapper
+"""What constructors of operators return: a TupleWrapper of several results."""
+
+Draw = Callable[[np.random.Generator], np.ndarray]
+"""A sample argument that is drawn."""
 
 Sample = tuple[Sequence[Any], Mapping[str, Any]]
 """(inputs, attributes). An input is a shape (float32, normal), `(shape, dtype)`, an ndarray, a function of a NumPy
@@ -179,7 +185,7 @@ class OpCard(Attrs, metaclass=CardMeta):
         return None
 
     @classmethod
-    def make(cls, *args: Any, **kwargs: Any) -> ExprWithOp | TupleWrapper:
+    def make(cls, *args: Any, **kwargs: Any) -> Made:
         """The public constructor. Override it if the classic signature is not (arguments..., attributes...)."""
         return cls.construct(*args, **kwargs)
 
@@ -249,7 +255,7 @@ def of_topi(name: str) -> Callable[..., Any]:
     return function
 
 
-def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Any:
+def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Draw:
     """A sample argument: random 8-bit integers."""
     low, high = (-128, 128) if dtype == "int8" else (0, 256)
     return lambda rng: rng.integers(low, high, shape).astype(dtype)
@@ -404,7 +410,7 @@ def several(key: str) -> Callable[..., TupleWrapper]:
     return made
 
 
-def results_of(call: Call) -> ExprWithOp | TupleWrapper:
+def results_of(call: Call) -> Made:
     """A call of an operator as its constructor returns it: of several results, a TupleWrapper."""
     count = call.attrs.outputs if isinstance(call.attrs, OpCard) else 1
     return TupleWrapper(call, count) if count > 1 else call

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
-from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import BaseFunc, GlobalVar, IRModule
 from tilewright.node import deep_recursion, structural_hash
 from tilewright.relay.collage.collage import CostEstimator
 from tilewright.relay.collage.partition_spec import PartitionSpec, gather_partition_specs
@@ -64,7 +63,7 @@ class Costs:
 
     def __init__(self, estimator: CostEstimator) -> None:
         self.estimator = estimator
-        self.known: dict[Any, float] = {}
+        self.known: dict[Hashable, float] = {}
 
     def __call__(self, candidate: CandidatePartition) -> float:
         mod = candidate.module()
@@ -157,7 +156,7 @@ class _Rewriter(ExprMutator):
         taken = self.taken(node)
         return taken[1] if taken is not None else flow_children(node)
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         memo, stack = self.memo_map, [expr]
         while stack:
             node = stack[-1]
@@ -174,7 +173,8 @@ class _Rewriter(ExprMutator):
         """A value over its rewritten operands."""
         taken = self.taken(node)
         if taken is None:
-            return self._table[type(node)](self, node)  # type: ignore[no-any-return]
+            made: Expr = self._table[type(node)](self, node)
+            return made
         function, args = taken
         return Call(function, tuple([self.memo_map[a] for a in args]))
 
@@ -188,7 +188,7 @@ class _Names:
 
     def __init__(self, mod: IRModule) -> None:
         self.taken = {g.name_hint for g in mod.functions}
-        self.known: dict[Any, str] = {}
+        self.known: dict[Hashable, str] = {}
 
     def __call__(self, candidate: CandidatePartition, function: Function) -> str:
         compiler = candidate.spec.target.kind.name
@@ -207,7 +207,7 @@ def partitioned(mod: IRModule, config: CompilationConfig, estimator: CostEstimat
     specs = gather_partition_specs(config)
     mod = infer_module(mod)
     cost, names = Costs(estimator), _Names(mod)
-    functions: dict[Any, Any] = dict(mod.functions)
+    functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
     with deep_recursion():
         for g, f in own_functions(mod).items():
             graph = DataflowGraph(f)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tilewright.ir.transform import PassContext
 from tilewright.relay.collage.partition_rule import (
@@ -16,6 +15,7 @@ from tilewright.relay.collage.partition_rule import (
     UnionPartitionRule,
     make_labelled_dfpattern_partition_rule,
 )
+from tilewright.relay.expr import Function
 from tilewright.relay.op.contrib.register import get_pattern_table
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig, Target
@@ -35,7 +35,7 @@ class PartitionSpec:
         spec_name: str,
         target: Target,
         rule: PartitionRule,
-        validate_sub_graph_func: Callable[[Any], str] | None = None,
+        validate_sub_graph_func: Callable[[Function], str] | None = None,
     ) -> None:
         self.spec_name, self.target, self.rule = spec_name, target, rule
         self.validate_sub_graph_func = validate_sub_graph_func

@@ -181,7 +181,7 @@ class _Extract(ExprMutator):
         i = self.sub_graph.graph.index.get(e)
         return i is not None and bool(self.sub_graph.inside >> i & 1)
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         if expr in self.memo_map:
             return self.memo_map[expr]
         if expr in self.groups:

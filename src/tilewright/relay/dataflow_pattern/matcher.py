@@ -187,20 +187,20 @@ class Matcher:
         return inner
 
 
-def _regrouped(p: CallPattern, e: Any) -> Iterator[CallPattern]:
+def _regrouped(p: CallPattern, e: Call) -> Iterator[CallPattern]:
     """The pattern with its product grouped as that of `e`: `a * (b / c)`, or `(a * b) / c` commuted or not."""
     if p.args is None or len(p.args) != 2 or len(e.args) != 2 or _operator(p) not in _PRODUCTS:
         return
     product, quotient = is_op("multiply"), is_op("divide")
     left, right = p.args
-    if _operator(p) == "divide" and _names(e.op) == "multiply" and _operator(left) == "multiply":
-        a, b = left.args  # type: ignore[attr-defined]
+    if _operator(p) == "divide" and _names(e.op) == "multiply" and (factors := _operands(left, "multiply")):
+        a, b = factors
         yield product(a, quotient(b, right))
         yield product(b, quotient(a, right))
     elif _operator(p) == "multiply" and _names(e.op) == "divide":
         for a, inner in ((left, right), (right, left)):
-            if _operator(inner) == "divide":
-                b, c = inner.args  # type: ignore[attr-defined]
+            if parts := _operands(inner, "divide"):
+                b, c = parts
                 yield quotient(product(a, b), c)
 
 
@@ -212,6 +212,11 @@ def _operator(p: DFPattern) -> str | None:
     if type(p) is not CallPattern or p.args is None or len(p.args) != 2 or type(p.op) is not ExprPattern:
         return None
     return _names(p.op.expr)
+
+
+def _operands(p: DFPattern, operator: str) -> Sequence[DFPattern]:
+    """The two operands of a pattern for calls of an operator; none for other patterns."""
+    return p.args or () if isinstance(p, CallPattern) and _operator(p) == operator else ()
 
 
 def _names(op: Expr) -> str | None:

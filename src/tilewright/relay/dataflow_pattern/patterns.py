@@ -67,7 +67,8 @@ class DFPattern:
 
     def match(self, expr: Expr) -> bool:
         """Whether the pattern matches an expression."""
-        return _uses["match"](self, expr)  # type: ignore[no-any-return]
+        matches: bool = _uses["match"](self, expr)
+        return matches
 
     def partition(
         self,
@@ -76,7 +77,8 @@ class DFPattern:
         check: Callable[[Expr], bool] = lambda e: True,
     ) -> Expr:
         """The expression with every match made a function of its own, which is called (see `partition`)."""
-        return _uses["partition"](self, expr, attrs, check)  # type: ignore[no-any-return]
+        made: Expr = _uses["partition"](self, expr, attrs, check)
+        return made
 
 
 class WildcardPattern(DFPattern):

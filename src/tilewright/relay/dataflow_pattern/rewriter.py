@@ -142,7 +142,7 @@ class _Extract(ExprMutator):
         self.params: list[Var] = []
         self.args: list[Expr] = []
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         if expr not in self.memo_map and expr not in self.group and type(expr) is not Op:
             param = Var(f"FunctionVar_{self.number}_{len(self.params)}", type_of(expr))
             self.params.append(param)

@@ -73,12 +73,12 @@ class Namespace(types.ModuleType):
         super().__init__(f"{__name__}.{prefix}", f"Constructors of the {prefix} operators.")
         self._prefix = prefix
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         key = f"{self._prefix}.{name}"
         if any(k.startswith(f"{key}.") for k in cards()):
             inner = Namespace(key)
             setattr(self, name, inner)
-            return inner  # type: ignore[return-value]
+            return inner
         return lookup(key)
 
     def __dir__(self) -> list[str]:
@@ -110,8 +110,7 @@ def lookup(key: str) -> Callable[..., Any]:
 nn, image, vision, random, dyn, qnn = (Namespace(p) for p in ("nn", "image", "vision", "random", "dyn", "qnn"))
 annotation = Namespace("annotation")
 # Operators whose classic names have no prefix
-annotation.on_device = constructor("on_device")  # type: ignore[attr-defined]
-annotation.function_on_device = devices.function_on_device  # type: ignore[attr-defined]
+vars(annotation).update(on_device=constructor("on_device"), function_on_device=devices.function_on_device)
 
 
 # Operators of programs, and extensions of existing operators. This module needs the compiler.

@@ -13,10 +13,10 @@ import numpy as np
 
 from tilewright import te
 from tilewright.codegen.backend import evaluate
-from tilewright.ir import IntImm, TensorType, TupleType, Type
+from tilewright.ir import IntImm, TensorType, Type
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OPAQUE, OpCard, constructor, need
-from tilewright.relay.cards.relations import dims, may_equal
+from tilewright.relay.cards.relations import dims, may_equal, tensor
 from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem, const
 
 Adjoints = Sequence[Expr | None]
@@ -35,7 +35,7 @@ def summed_like(dy: Expr, x: Expr) -> Expr:
 
 def number(value: float, like: Expr) -> Expr:
     """A scalar constant of a tensor's dtype."""
-    t: Any = like.checked_type
+    t = tensor(like.checked_type)
     return const(value, str(t.dtype))
 
 
@@ -97,9 +97,7 @@ def derived(card: OpCard, args: Sequence[Expr], dy: Expr) -> list[Expr | None]:
     """Adjoints by te.gradient, for float tensors as arguments and a single result."""
     made: list[Expr | None] = []
     for i, a in enumerate(args):
-        t: Any = a.checked_type
-        if isinstance(t, TupleType) or not t.dtype.is_float:
-            made.append(None)
-        else:
-            made.append(vjp.call([*args, dy], {"card": card, "wrt": i}))
+        t = a.checked_type
+        floats = isinstance(t, TensorType) and t.dtype.is_float
+        made.append(vjp.call([*args, dy], {"card": card, "wrt": i}) if floats else None)
     return made

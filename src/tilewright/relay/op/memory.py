@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.cards.card import constructor
-from tilewright.relay.expr import Expr, Tuple, TupleGetItem
-from tilewright.relay.op.program.devices import as_virtual_device
+from tilewright.relay.cards.relations import Dim
+from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem
+from tilewright.relay.op.program.devices import AnyDevice, as_virtual_device
 from tilewright.relay.op.program.manifest import known_shape
 from tilewright.support.errors import TVMError
+from tilewright.target import VirtualDevice
 
 __all__ = [
     "alloc_storage",
@@ -23,26 +24,30 @@ __all__ = [
 ]
 
 
-def alloc_storage(size: Expr, shape: Expr, alignment: Expr, virtual_device: Any, dtype_hint: str = "float32") -> Any:
+def alloc_storage(
+    size: Expr, shape: Expr, alignment: Expr, virtual_device: VirtualDevice, dtype_hint: str = "float32"
+) -> ExprWithOp:
     """A storage of `size` bytes on a device, aligned to `alignment`, for elements of `dtype_hint` in `shape`. size, shape and
     alignment are integer expressions. The result is a tensor of bytes."""
     attrs = {"virtual_device": as_virtual_device(virtual_device), "dtype_hint": dtype_hint}
     return constructor("memory.alloc_storage")(size, shape, alignment, **attrs)
 
 
-def alloc_tensor(storage: Expr, offset: Expr, shape: Expr, dtype: str = "float32", assert_shape: Any = None) -> Any:
+def alloc_tensor(
+    storage: Expr, offset: Expr, shape: Expr, dtype: str = "float32", assert_shape: Sequence[Dim] | None = None
+) -> ExprWithOp:
     """A tensor in a storage, from byte `offset` on. shape: a 1-D expression. assert_shape: the dimensions that are known."""
     const_shape, known = known_shape(shape), () if assert_shape is None else tuple(assert_shape)
     attrs = {"const_shape": const_shape, "assert_shape": known, "dtype": dtype}
     return constructor("memory.alloc_tensor")(storage, offset, shape, **attrs)
 
 
-def kill(expr: Expr) -> Any:
+def kill(expr: Expr) -> ExprWithOp:
     """Marks the end of the lifetime of a variable's value."""
     return constructor("memory.kill")(expr)
 
 
-def device_copy(data: Expr, src_device: Any, dst_device: Any) -> Any:
+def device_copy(data: Expr, src_device: AnyDevice, dst_device: AnyDevice) -> ExprWithOp:
     """A copy of a tensor in the memory of another device."""
     return constructor("device_copy")(data, src_device, dst_device)
 

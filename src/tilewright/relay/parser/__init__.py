@@ -60,7 +60,11 @@ class SpanCheck:
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         for gvar, f in mod.functions.items():
             if isinstance(f, Function):
-                lost = [e for e in post_order(f) if "span" in {x.name for x in e._fields} and e.span is None]  # type: ignore[attr-defined]
+                lost = [
+                    e
+                    for e in post_order(f)
+                    if "span" in {x.name for x in e._fields} and getattr(e, "span", None) is None
+                ]
                 for e in lost:
                     text = " ".join(repr(e).split())
                     warnings.warn(f"@{gvar.name_hint}: no span is known of {text[:80]}", stacklevel=2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalTypeVar, GlobalVar, IRModule, Op, Type
+from tilewright.ir import BaseFunc, GlobalTypeVar, GlobalVar, IRModule, Op, Type
 from tilewright.node.structural import deep_recursion
 from tilewright.relay.adt import (
     Clause,
@@ -61,7 +61,7 @@ class Parser(BaseParser):
         self.graph: dict[str, Expr] = {}
         self.globals: dict[str, GlobalVar] = {}
         self.used_globals: dict[str, Token] = {}
-        self.functions: dict[GlobalVar, Any] = dict(init_module.functions) if init_module else {}
+        self.functions: dict[GlobalVar, BaseFunc] = dict(init_module.functions) if init_module else {}
         self.types: dict[GlobalTypeVar, TypeData] = dict(init_module.type_definitions) if init_module else {}
         self.attrs: dict[str, Any] = dict(init_module.attrs) if init_module else {}
         self.depth = 0

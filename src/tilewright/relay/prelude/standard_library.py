@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from tilewright.ir import GlobalTypeVar, GlobalVar, IRModule
 from tilewright.relay.adt import Constructor, TypeData
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
-from tilewright.relay.prelude.tensor_array import StaticTensorArrayOps, TensorArrayOps
+from tilewright.relay.prelude.tensor_array import Shape, StaticTensorArrayOps, TensorArrayOps
 from tilewright.relay.source_map import remember
 from tilewright.tir import Any as AnyDim
 
@@ -56,9 +56,9 @@ class Prelude:
         self,
         canonical: str,
         dtype: str,
-        shape: Sequence[Any],
+        shape: Shape,
         batch_dim: int | None = None,
-        extra_shapes: Mapping[str, Sequence[Any]] | None = None,
+        extra_shapes: Mapping[str, Shape] | None = None,
     ) -> str:
         """The same for tensors of a shape."""
         dims = "_".join(["any" if isinstance(d, AnyDim) else str(int(d)) for d in shape])
@@ -78,7 +78,7 @@ class Prelude:
         TensorArrayOps(self, dtype).register()
         return self.mod.get_global_type_var(self.get_name(canonical, dtype))
 
-    def get_type_static(self, canonical: str, dtype: str, shape: Sequence[Any]) -> GlobalTypeVar:
+    def get_type_static(self, canonical: str, dtype: str, shape: Shape) -> GlobalTypeVar:
         """The name of the type of tensors of a dtype and shape."""
         name = self.get_name_static(canonical, dtype, shape)
         if name not in {h.name_hint for h in self.mod.type_definitions}:
@@ -91,7 +91,7 @@ class Prelude:
         return self.mod.get_global_var(self.get_name(canonical, dtype))
 
     def get_global_var_static(
-        self, canonical: str, dtype: str, shape: Sequence[Any], batch_dim: int | None = None
+        self, canonical: str, dtype: str, shape: Shape, batch_dim: int | None = None
     ) -> GlobalVar:
         """A function on tensor arrays of a dtype and shape. Raises ValueError when there is none."""
         StaticTensorArrayOps(self, dtype, shape, batch_dim).register()
@@ -110,13 +110,13 @@ class Prelude:
         name = self.get_name("tensor_t", dtype)
         return _one_of(name, self.mod.get_type(name)[1:], self.get_name(canonical, dtype))
 
-    def get_ctor_static(self, ty_name: str, canonical: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+    def get_ctor_static(self, ty_name: str, canonical: str, dtype: str, shape: Shape) -> Constructor:
         """A constructor of the tensors of a dtype and shape: "tensor_constructor" or "tensor_nil"."""
         self.get_type_static(ty_name, dtype, shape)
         name = self.get_name_static(ty_name, dtype, shape)
         return _one_of(name, self.mod.get_type(name)[1:], self.get_name_static(canonical, dtype, shape))
 
-    def get_tensor_ctor_static(self, canonical: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+    def get_tensor_ctor_static(self, canonical: str, dtype: str, shape: Shape) -> Constructor:
         """The same, of "tensor_t"."""
         return self.get_ctor_static("tensor_t", canonical, dtype, shape)
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import DataType, IntImm, TensorType, Type, TypeCall
+from tilewright.ir import DataType, GlobalTypeVar, GlobalVar, IntImm, TensorType, Type, TypeCall
+from tilewright.relay.adt import Constructor
+from tilewright.relay.cards.relations import Dim
 from tilewright.relay.expr import Expr
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
@@ -17,11 +19,14 @@ from tilewright.tir import Any as AnyDim
 if TYPE_CHECKING:
     from tilewright.relay.prelude.standard_library import Prelude
 
+Shape = Sequence[Any]
+"""Extents: numbers, and for sizes that differ `tir.Any` or "?"."""
+
 RANKS = range(7)
 """Ranks that a tensor in a tensor array of free ranks may have."""
 
 
-def tensor_text(dtype: str, shape: Sequence[Any]) -> str:
+def tensor_text(dtype: str, shape: Shape) -> str:
     """The type of a tensor in relay text."""
     if not shape:
         return dtype
@@ -116,15 +121,16 @@ class TensorArrayOps:
         """The name of a type, constructor or function for this dtype."""
         return self.prelude.get_name(canonical, self.dtype)
 
-    def get_global_var(self, canonical: str) -> Any:
+    def get_global_var(self, canonical: str) -> GlobalVar:
         """A function, such as "tensor_array_read"."""
         return self.prelude.get_global_var(canonical, self.dtype)
 
-    def get_type(self, canonical: str) -> Any:
+    def get_type(self, canonical: str) -> GlobalTypeVar:
         """A type, such as "tensor_t"."""
-        return self.prelude.get_type(canonical, self.dtype)
+        found: GlobalTypeVar = self.prelude.get_type(canonical, self.dtype)
+        return found
 
-    def get_ctor(self, canonical: str) -> Any:
+    def get_ctor(self, canonical: str) -> Constructor:
         """A constructor, such as "tensor1"."""
         return self.prelude.get_tensor_ctor(canonical, self.dtype)
 
@@ -171,7 +177,7 @@ class StaticTensorArrayOps:
     """Lists of tensors of a dtype and a shape, in which Any stands for sizes that differ. What joins or splits tensors along
     their first dimension leaves that open; stacked ones have `batch_dim` (default: any number of) rows."""
 
-    def __init__(self, prelude: Prelude, dtype: str, shape: Sequence[Any], batch_dim: int | None = None) -> None:
+    def __init__(self, prelude: Prelude, dtype: str, shape: Shape, batch_dim: int | None = None) -> None:
         self.prelude, self.dtype, self.batch_dim = prelude, str(DataType(dtype)), batch_dim
         self.shape = tuple([d if isinstance(d, AnyDim) else int(d) for d in shape])
 
@@ -179,22 +185,22 @@ class StaticTensorArrayOps:
         """The name of a type, constructor or function for this dtype and shape."""
         return self.prelude.get_name_static(canonical, self.dtype, self.shape, self.batch_dim)
 
-    def get_global_var(self, canonical: str) -> Any:
+    def get_global_var(self, canonical: str) -> GlobalVar:
         """A function, such as "tensor_array_read"."""
         return self.prelude.get_global_var_static(canonical, self.dtype, self.shape, self.batch_dim)
 
-    def get_type(self, canonical: str) -> Any:
+    def get_type(self, canonical: str) -> GlobalTypeVar:
         """A type, such as "tensor_t"."""
         return self.prelude.get_type_static(canonical, self.dtype, self.shape)
 
-    def get_ctor(self, canonical: str) -> Any:
+    def get_ctor(self, canonical: str) -> Constructor:
         """A constructor: "tensor_constructor" or "tensor_nil"."""
         return self.prelude.get_tensor_ctor_static(canonical, self.dtype, self.shape)
 
-    def _suffix(self, shape: Sequence[Any]) -> str:
+    def _suffix(self, shape: Shape) -> str:
         return self.prelude.get_name_static("", self.dtype, shape)
 
-    def _type(self, shape: Sequence[Any]) -> str:
+    def _type(self, shape: Shape) -> str:
         """The text of the type's definition; "" where the module has it."""
         name = self.prelude.get_name_static("tensor_t", self.dtype, shape)
         if any([h.name_hint == name for h in self.prelude.mod.type_definitions]):
@@ -248,7 +254,7 @@ class StaticTensorArrayOps:
         define(p, f"tensor arrays of {tensor_text(self.dtype, shape)}", "\n".join(texts))
 
     def _joined(
-        self, s: str, name: str, shape: Sequence[Any], texts: list[str], form: str, row: str, t: str
+        self, s: str, name: str, shape: Shape, texts: list[str], form: str, row: str, t: str
     ) -> tuple[str, str]:
         """Definitions of the function that joins a list along the first dimension, and of its result's type: the name of that
         and of its constructor."""
@@ -271,7 +277,7 @@ def @tensor_array_{name}{s}(%l: List[{t}]) -> {result} {{ {make}(@tensor_array_{
         return result, make
 
 
-def get_tensor_array_shape(expr: Expr, dtype: str, prelude: Prelude) -> tuple[Any, ...] | None:
+def get_tensor_array_shape(expr: Expr, dtype: str, prelude: Prelude) -> tuple[Dim, ...] | None:
     """The shape of the tensors in an expression that is a static tensor array; None for one of free ranks."""
     t: Type = infer_types(expr, prelude.mod)
     inner = t.args[0] if isinstance(t, TypeCall) else t

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.arithmetic import elemwise
 from tilewright.relay.quantize.config import QConfig, current_qconfig
-from tilewright.relay.quantize.ranges import ranges
+from tilewright.relay.quantize.ranges import Sample, ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
 from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_module
@@ -96,7 +95,7 @@ def annotate() -> Pass:
     return _pass("QuantizeAnnotate", change)
 
 
-def calibrate(dataset: Iterable[Mapping[str, Any]] | None = None) -> Pass:
+def calibrate(dataset: Iterable[Sample] | None = None) -> Pass:
     """Gives the activations that `annotate` rounded scales by the current `qconfig`'s calibrate_mode, from runs of the program, not
     rounded, over samples: mappings from the names of inputs to arrays. ValueError where the mode needs samples and there are none."""
     samples = None if dataset is None else list(dataset)

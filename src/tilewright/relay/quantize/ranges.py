@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from tilewright.relay.quantize.config import QConfig
 BINS = 2048
 PERCENTILE = 0.9999
 
+Sample = Mapping[str, np.ndarray]
+"""Inputs of one run, by name."""
 
-def ranges(
-    f: Function, points: Sequence[Expr], dataset: Sequence[Mapping[str, Any]] | None, config: QConfig
-) -> list[float]:
+
+def ranges(f: Function, points: Sequence[Expr], dataset: Sequence[Sample] | None, config: QConfig) -> list[float]:
     """The range of each of some expressions of a function, from runs over the data set."""
     if config.calibrate_mode == "global_scale":
         return [config.global_scale] * len(points)
@@ -41,7 +41,7 @@ def ranges(
     return [float(choose(c, 2 ** (config.nbit_input - 1)) * top / BINS) for c, top in zip(counts, largest, strict=True)]
 
 
-def _observer(f: Function, points: Sequence[Expr]) -> Any:
+def _observer(f: Function, points: Sequence[Expr]) -> Callable[[Sample], list[np.ndarray]]:
     """Runs a function on samples; what it computes at the points."""
     from tilewright.relay.backend.build import build
     from tilewright.runtime import cpu
@@ -50,7 +50,7 @@ def _observer(f: Function, points: Sequence[Expr]) -> Any:
     seen = Function(f.params, Tuple(tuple(points)), None, f.type_params)
     module = StaticModule(build(IRModule.from_expr(seen), "llvm")["default"](cpu()))
 
-    def run(sample: Mapping[str, Any]) -> list[np.ndarray]:
+    def run(sample: Sample) -> list[np.ndarray]:
         for name, value in sample.items():
             module.set_input(name, np.asarray(value))
         module.run()

@@ -7,31 +7,30 @@ carried over to integers by FakeQuantizationToInteger.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, Op
-from tilewright.ir.transform import PassContext, Sequential
+from tilewright.ir.transform import Pass, PassContext, Sequential
 from tilewright.relay import transform
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, const
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.parameters import bind
+from tilewright.relay.parameters import Params, bind
 from tilewright.relay.quantize.config import QConfig, current_qconfig
-from tilewright.relay.quantize.ranges import ranges
-from tilewright.relay.rewriting import card_of, tensor_of
+from tilewright.relay.quantize.ranges import Sample, ranges
+from tilewright.relay.rewriting import card_of, constant_of, tensor_of
 from tilewright.relay.typing.infer_type import infer_module
 
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
 
-def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:
+def prerequisite_optimize(mod: IRModule, params: Params | None = None) -> IRModule:
     """The module in the form that quantisation starts from: parameters bound, batch norms folded into weights."""
     if params:
         main = mod["main"]
         mod = mod.with_functions({g: bind(f, params) if f is main else f for g, f in mod.functions.items()})
-    passes: Any = [
+    passes: list[Pass] = [
         transform.InferType(), transform.SimplifyInference(), transform.FoldConstant(), transform.FoldScaleAxis(),
         transform.SimplifyExpr(), transform.FoldConstant(),
     ]  # fmt: skip
@@ -41,8 +40,8 @@ def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None
 
 def quantize(
     mod: IRModule | Function,
-    params: Mapping[str, Any] | None = None,
-    dataset: Iterable[Mapping[str, Any]] | None = None,
+    params: Params | None = None,
+    dataset: Iterable[Sample] | None = None,
 ) -> IRModule:
     """The module with its convolutions (and products, if so configured) on int8, as the current `qconfig` says.
 
@@ -91,7 +90,7 @@ def layers(f: Function, config: QConfig) -> list[Call]:
     return found
 
 
-def scale_of(largest: Any, bits: int) -> np.ndarray:
+def scale_of(largest: np.ndarray | float, bits: int) -> np.ndarray:
     """The scale at which the largest magnitude is the greatest integer of so many bits."""
     return np.asarray(np.maximum(largest, 1e-30) / (2 ** (bits - 1) - 1), np.float32)
 
@@ -116,14 +115,14 @@ class Annotator(ExprMutator):
         self.chosen, self.scales, self.config = set(chosen), scales, config
         self.rounded: dict[Expr, Expr] = {}
 
-    def visit(self, e: Any) -> Any:
-        new = super().visit(e)
-        scale = self.scales.get(e)
+    def visit(self, expr: Expr) -> Expr:
+        new = super().visit(expr)
+        scale = self.scales.get(expr)
         if scale is None:
             return new
-        if e not in self.rounded:
-            self.rounded[e] = self.rounding(new, scale)
-        return self.rounded[e]
+        if expr not in self.rounded:
+            self.rounded[expr] = self.rounding(new, scale)
+        return self.rounded[expr]
 
     def rounding(self, e: Expr, scale: np.ndarray) -> Expr:
         """An expression rounded to integers of a scale, and back."""
@@ -135,10 +134,10 @@ class Annotator(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
-        if call not in self.chosen or not isinstance(new, Call):
+        w = constant_of(call.args[1]) if call in self.chosen else None
+        if w is None:
             return new
-        card: Any = card_of(call)
-        w = call.args[1].value  # type: ignore[attr-defined]
+        card = card_of(call)
         axis = card.kernel_layout.index("O") if hasattr(card, "kernel_layout") else 0
         scale = weight_scale(w, axis, self.config)
         top = 2 ** (self.config.nbit_weight - 1) - 1

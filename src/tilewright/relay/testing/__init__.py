@@ -41,6 +41,7 @@ from tilewright.relay.testing.nat import add_nat_definitions, make_nat_expr, mak
 from tilewright.relay.testing.py_converter import run_as_python, to_python
 from tilewright.relay.testing.temp_op_attr import TempOpAttr
 from tilewright.relay.transform.functional.gradient import gradient
+from tilewright.runtime import NDArray
 
 __all__ = [
     "Prelude",
@@ -84,18 +85,16 @@ def run_opt_pass(expr: Expr, opt_pass: Any, import_prelude: bool = False) -> Any
     if import_prelude:
         Prelude(mod)
     passes = opt_pass if isinstance(opt_pass, (list, tuple)) else [opt_pass]
-    infer: Any = transform.InferType
-    entry: Any = Sequential(list(passes))(infer()(mod))["main"]
+    entry: Function = Sequential(list(passes))(transform.InferType()(mod))["main"]
     return entry if isinstance(expr, Function) else entry.body
 
 
 def run_infer_type(expr: Expr) -> Any:
     """The expression with its types inferred."""
-    infer: Any = transform.InferType
-    return run_opt_pass(expr, infer())
+    return run_opt_pass(expr, transform.InferType())
 
 
-def rand(dtype: str, *shape: int) -> Any:
+def rand(dtype: str, *shape: int) -> NDArray:
     """Random numbers of [0, 1) as a tensor."""
     from tilewright.runtime import array
 
@@ -110,7 +109,7 @@ def count(n: Any) -> int:
     return found
 
 
-def _random(t: Type, scale: float, mean: float) -> Any:
+def _random(t: Type, scale: float, mean: float) -> np.ndarray:
     if not isinstance(t, TensorType):
         raise TypeError(f"check_grad takes functions of tensors, but one parameter is {t}")
     return mean + (np.random.randn(*t.concrete_shape) * scale).astype(numpy_dtype(t.dtype))
@@ -118,8 +117,8 @@ def _random(t: Type, scale: float, mean: float) -> Any:
 
 def check_grad(
     func: Function,
-    inputs: Sequence[Any] | None = None,
-    test_inputs: Sequence[Any] | None = None,
+    inputs: Sequence[np.ndarray] | None = None,
+    test_inputs: Sequence[np.ndarray] | None = None,
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,

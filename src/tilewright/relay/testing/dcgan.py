@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def get_net(
@@ -17,14 +14,14 @@ def get_net(
     random_len: int = 100,
     oshape: tuple[int, ...] = (3, 64, 64),
     ngf: int = 128,
-    code: Any = None,
+    code: Expr | None = None,
     layout: str = "NCHW",
     dtype: str = "float32",
 ) -> Function:
     """From `random_len` numbers to an image of 64 x 64."""
     if oshape[-1] != 64 or oshape[-2] != 64:
         raise ValueError(f"dcgan makes images of 64 x 64, but oshape is {oshape}")
-    x: Any = var("data", dtype=dtype, shape=(batch_size, random_len)) if code is None else code
+    x: Expr = var("data", dtype=dtype, shape=(batch_size, random_len)) if code is None else code
     weight = var("dense_weight", shape=(4 * 4 * ngf * 8, random_len), dtype=dtype)
     x = op.nn.relu(op.nn.dense(x, weight, units=4 * 4 * ngf * 8))
     shape = (-1, ngf * 8, 4, 4) if layout == "NCHW" else (-1, 4, 4, ngf * 8)
@@ -50,6 +47,6 @@ def get_workload(
     random_len: int = 100,
     layout: str = "NCHW",
     dtype: str = "float32",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, random_len, oshape, ngf, layout=layout, dtype=dtype))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 SPECS = {
     121: (64, 32, (6, 12, 24, 16)),
@@ -21,18 +20,18 @@ SPECS = {
 """First channels, growth, layers of each block."""
 
 
-def _activated(data: Any, name: str) -> Any:
-    return op.nn.relu(layers.batch_norm_infer(data, name=name))
+def _activated(data: Expr, name: str) -> Expr:
+    return constructor("nn.relu")(layers.batch_norm_infer(data, name=name))
 
 
-def _layer(data: Any, growth: int, bn_size: int, name: str) -> Any:
+def _layer(data: Expr, growth: int, bn_size: int, name: str) -> Expr:
     x = layers.conv2d(
         _activated(data, f"{name}_bn1"), channels=bn_size * growth, kernel_size=(1, 1), name=f"{name}_conv1"
     )
     x = layers.conv2d(
         _activated(x, f"{name}_bn2"), channels=growth, kernel_size=(3, 3), padding=(1, 1), name=f"{name}_conv2"
     )
-    return op.concatenate([data, x], axis=1)
+    return constructor("concatenate")([data, x], axis=1)
 
 
 def densenet(
@@ -70,7 +69,7 @@ def get_workload(
     batch_size: int = 4,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     if densenet_size not in SPECS:
         raise ValueError(f"invalid densenet_size {densenet_size}; choices are {', '.join(map(str, SPECS))}")

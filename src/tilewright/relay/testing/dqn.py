@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def get_net(
@@ -20,7 +17,7 @@ def get_net(
     layout: str = "NCHW",
 ) -> Function:
     """Three convolutions and two dense layers."""
-    x: Any = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    x: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     kernel_layout = layers.conv_kernel_layout(layout)
     for i, (channels, size, stride) in enumerate(((32, 8, 4), (64, 4, 2), (64, 3, 1)), 1):
         x = layers.conv2d(
@@ -39,6 +36,6 @@ def get_workload(
     image_shape: tuple[int, ...] = (4, 84, 84),
     dtype: str = "float32",
     layout: str = "NCHW",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, num_actions, image_shape, dtype, layout))

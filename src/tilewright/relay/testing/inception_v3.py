@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def Conv(
-    data: Any,
+    data: Expr,
     num_filter: int,
     kernel: tuple[int, int] = (1, 1),
     stride: tuple[int, int] = (1, 1),
     pad: tuple[int, int] = (0, 0),
     name: str = "",
     suffix: str = "",
-) -> Any:
+) -> Expr:
     """Convolution, normalisation, activation."""
     x = layers.conv2d(
         data=data, channels=num_filter, kernel_size=kernel, strides=stride, padding=pad, name=f"{name}{suffix}_conv1"
     )
-    return op.nn.relu(layers.batch_norm_infer(data=x, epsilon=2e-5, scale=False, name=f"{name}{suffix}_bn"))
+    return constructor("nn.relu")(layers.batch_norm_infer(data=x, epsilon=2e-5, scale=False, name=f"{name}{suffix}_bn"))
 
 
-def _pool(data: Any, kind: str, stride: int = 1, pad: int = 1) -> Any:
+def _pool(data: Expr, kind: str, stride: int = 1, pad: int = 1) -> Expr:
     if kind == "max":
-        return op.nn.max_pool2d(data, pool_size=(3, 3), strides=(stride, stride), padding=(pad, pad))
-    return op.nn.avg_pool2d(
+        return constructor("nn.max_pool2d")(data, pool_size=(3, 3), strides=(stride, stride), padding=(pad, pad))
+    return constructor("nn.avg_pool2d")(
         data, pool_size=(3, 3), strides=(stride, stride), padding=(pad, pad), count_include_pad=True
     )
 
 
-def _joined(*parts: Any) -> Any:
-    return op.concatenate(parts, axis=1)
+def _joined(*parts: Expr) -> Expr:
+    return constructor("concatenate")(parts, axis=1)
 
 
-def Inception7A(data: Any, proj: int, name: str) -> Any:
+def Inception7A(data: Expr, proj: int, name: str) -> Expr:
     """35 x 35: 1 x 1, 5 x 5, two of 3 x 3, and a mean."""
     a = Conv(data, 64, name=f"{name}_conv")
     b = Conv(Conv(data, 48, name=f"{name}_tower"), 64, (5, 5), pad=(2, 2), name=f"{name}_tower", suffix="_conv_1")
@@ -50,7 +48,7 @@ def Inception7A(data: Any, proj: int, name: str) -> Any:
     return _joined(a, b, c, Conv(_pool(data, "avg"), proj, name=f"{name}_tower_2"))
 
 
-def Inception7B(data: Any, name: str) -> Any:
+def Inception7B(data: Expr, name: str) -> Expr:
     """To 17 x 17."""
     a = Conv(data, 384, (3, 3), (2, 2), name=f"{name}_conv")
     b = Conv(data, 64, name=f"{name}_tower")
@@ -59,7 +57,7 @@ def Inception7B(data: Any, name: str) -> Any:
     return _joined(a, b, _pool(data, "max", 2, 0))
 
 
-def Inception7C(data: Any, width: int, name: str) -> Any:
+def Inception7C(data: Expr, width: int, name: str) -> Expr:
     """17 x 17: 7 x 7 as rows and columns."""
     a = Conv(data, 192, name=f"{name}_conv")
     b = Conv(data, width, name=f"{name}_tower")
@@ -72,7 +70,7 @@ def Inception7C(data: Any, width: int, name: str) -> Any:
     return _joined(a, b, c, Conv(_pool(data, "avg"), 192, name=f"{name}_tower_2"))
 
 
-def Inception7D(data: Any, name: str) -> Any:
+def Inception7D(data: Expr, name: str) -> Expr:
     """To 8 x 8."""
     a = Conv(Conv(data, 192, name=f"{name}_tower"), 320, (3, 3), (2, 2), name=f"{name}_tower", suffix="_conv_1")
     b = Conv(data, 192, name=f"{name}_tower_1")
@@ -82,10 +80,10 @@ def Inception7D(data: Any, name: str) -> Any:
     return _joined(a, b, _pool(data, "max", 2, 0))
 
 
-def Inception7E(data: Any, pool: str, name: str) -> Any:
+def Inception7E(data: Expr, pool: str, name: str) -> Expr:
     """8 x 8: rows and columns side by side."""
 
-    def both(x: Any, tower: str) -> list[Any]:
+    def both(x: Expr, tower: str) -> list[Expr]:
         return [
             Conv(x, 384, (1, 3), pad=(0, 1), name=f"{name}_{tower}", suffix="_mixed_conv"),
             Conv(x, 384, (3, 1), pad=(1, 0), name=f"{name}_{tower}", suffix="_mixed_conv_1"),
@@ -119,6 +117,6 @@ def get_net(batch_size: int, num_classes: int, image_shape: tuple[int, ...], dty
 
 def get_workload(
     batch_size: int = 1, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 299, 299), dtype: str = "float32"
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.relay import op
+from tilewright.relay.cards.card import constructor, several
 from tilewright.relay.expr import Expr, var
 
 
@@ -15,10 +16,10 @@ def batch_norm_infer(
     moving_mean: Expr | None = None,
     moving_var: Expr | None = None,
     **kwargs: Any,
-) -> Any:
+) -> Expr:
     """nn.batch_norm of which only the data is wanted; what is not given is a parameter `name`_gamma, and so on."""
     name = kwargs.pop("name", "")
-    return op.nn.batch_norm(
+    return several("nn.batch_norm")(
         data,
         gamma if gamma is not None else var(name + "_gamma"),
         beta if beta is not None else var(name + "_beta"),
@@ -28,44 +29,44 @@ def batch_norm_infer(
     )[0]
 
 
-def _weighted(kind: str, data: Expr, weight: Expr | None, kwargs: dict[str, Any]) -> Any:
+def _weighted(kind: str, data: Expr, weight: Expr | None, kwargs: dict[str, Any]) -> Expr:
     name = kwargs.pop("name", "")
-    return getattr(op.nn, kind)(data, weight if weight is not None else var(name + "_weight"), **kwargs)
+    return constructor(f"nn.{kind}")(data, weight if weight is not None else var(name + "_weight"), **kwargs)
 
 
-def conv1d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Any:
+def conv1d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Expr:
     """nn.conv1d; its weight is the parameter `name`_weight unless given."""
     return _weighted("conv1d", data, weight, kwargs)
 
 
-def conv2d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Any:
+def conv2d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Expr:
     """nn.conv2d; its weight is the parameter `name`_weight unless given."""
     return _weighted("conv2d", data, weight, kwargs)
 
 
-def conv3d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Any:
+def conv3d(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Expr:
     """nn.conv3d; its weight is the parameter `name`_weight unless given."""
     return _weighted("conv3d", data, weight, kwargs)
 
 
-def conv1d_transpose(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Any:
+def conv1d_transpose(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Expr:
     """nn.conv1d_transpose; its weight is the parameter `name`_weight unless given."""
     return _weighted("conv1d_transpose", data, weight, kwargs)
 
 
-def conv2d_transpose(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Any:
+def conv2d_transpose(data: Expr, weight: Expr | None = None, **kwargs: Any) -> Expr:
     """nn.conv2d_transpose; its weight is the parameter `name`_weight unless given."""
     return _weighted("conv2d_transpose", data, weight, kwargs)
 
 
 def dense_add_bias(
     data: Expr, weight: Expr | None = None, bias: Expr | None = None, units: int | None = None, **kwargs: Any
-) -> Any:
+) -> Expr:
     """nn.dense and nn.bias_add; weight and bias are the parameters `name`_weight and `name`_bias unless given."""
     name = kwargs.pop("name", "")
     w = weight if weight is not None else var(name + "_weight")
     b = bias if bias is not None else var(name + "_bias")
-    return op.nn.bias_add(op.nn.dense(data, w, units, **kwargs), b, axis=-1)
+    return constructor("nn.bias_add")(op.nn.dense(data, w, units, **kwargs), b, axis=-1)
 
 
 def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule, TensorType
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Call, Function, Tuple, TupleGetItem, Var, var
 from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def lstm_cell(num_hidden: int, batch_size: int = 1, dtype: str = "float32", name: str = "") -> Function:
     """(inputs, (hidden, cell), weights and biases of inputs and hidden) -> (output, (hidden, cell))."""
     shape = (batch_size, num_hidden)
-    state = TensorType(shape, dtype)  # type: ignore[arg-type]
+    state = tensor_type(shape, dtype)
     inputs = var("inputs", state)
     hidden, cell = var("hidden", state), var("cell", state)
     wide = (4 * num_hidden, num_hidden)
@@ -37,7 +35,7 @@ def lstm_cell(num_hidden: int, batch_size: int = 1, dtype: str = "float32", name
 def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Function:
     """The cell applied `iterations` times, each time to what it returned before."""
     builder = ScopeBuilder()
-    cell: Any = builder.let("cell_fn", lstm_cell(num_hidden, batch_size, dtype))
+    cell = builder.let("cell_fn", lstm_cell(num_hidden, batch_size, dtype))
     zeros = op.zeros((batch_size, num_hidden), dtype)
     hidden, memory = builder.let("init_hidden", zeros), builder.let("init_cell", zeros)
     wide = (4 * num_hidden, num_hidden)
@@ -47,7 +45,7 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
         var("h2h_weight", shape=wide, dtype=dtype),
         var("h2h_bias", shape=(4 * num_hidden,), dtype=dtype),
     ]
-    out: Any = var("data", shape=(batch_size, num_hidden), dtype=dtype)
+    out = var("data", shape=(batch_size, num_hidden), dtype=dtype)
     for i in range(iterations):
         called = builder.let(f"call{i}", Call(cell, (out, hidden, memory, *weights), None))
         out = builder.let(f"out{i}", TupleGetItem(called, 0))
@@ -59,8 +57,6 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
     return Function(tuple(free_vars(body)), body)
 
 
-def get_workload(
-    iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32"
-) -> tuple[IRModule, dict[str, Any]]:
+def get_workload(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Workload:
     """(module, weights)."""
     return create_workload(get_net(iterations, num_hidden, batch_size, dtype))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.expr import Expr, Function, var
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def get_net(
@@ -18,7 +15,7 @@ def get_net(
 ) -> Function:
     """128 and 64 hidden units and a softmax over the classes."""
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
-    x: Any = op.nn.batch_flatten(data)
+    x: Expr = op.nn.batch_flatten(data)
     width = int(np.prod(image_shape))
     for i, units in enumerate((128, 64, num_classes), 1):
         x = op.nn.dense(x, var(f"fc{i}_weight", shape=(units, width), dtype=dtype), units=units)
@@ -30,6 +27,6 @@ def get_net(
 
 def get_workload(
     batch_size: int, num_classes: int = 10, image_shape: tuple[int, ...] = (1, 28, 28), dtype: str = "float32"
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def conv_block(
-    data: Any,
+    data: Expr,
     name: str,
     channels: int,
     kernel_size: tuple[int, int] = (3, 3),
@@ -21,18 +19,18 @@ def conv_block(
     padding: tuple[int, int] = (1, 1),
     epsilon: float = 1e-5,
     layout: str = "NCHW",
-) -> Any:
+) -> Expr:
     """Convolution, normalisation, activation."""
     x = layers.conv2d(
         data=data, channels=channels, kernel_size=kernel_size, strides=strides, padding=padding, data_layout=layout,
         kernel_layout=layers.conv_kernel_layout(layout), name=name + "_conv",
     )  # fmt: skip
     x = layers.batch_norm_infer(data=x, axis=layout.index("C"), epsilon=epsilon, name=name + "_bn")
-    return op.nn.relu(x)
+    return constructor("nn.relu")(x)
 
 
 def separable_conv_block(
-    data: Any,
+    data: Expr,
     name: str,
     depthwise_channels: int,
     pointwise_channels: int,
@@ -42,7 +40,7 @@ def separable_conv_block(
     epsilon: float = 1e-5,
     layout: str = "NCHW",
     dtype: str = "float32",
-) -> Any:
+) -> Expr:
     """Each channel by itself, then all of them at each place."""
     shapes = {"NCHW": (depthwise_channels, 1, *kernel_size), "NHWC": (*kernel_size, 1, depthwise_channels)}
     weight = var(name + "_weight", shape=shapes[layout], dtype=dtype)
@@ -86,6 +84,6 @@ def get_workload(
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
     layout: str = "NCHW",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(mobile_net(num_classes, (batch_size, *image_shape), dtype, layout=layout))

@@ -33,6 +33,7 @@ from tilewright.relay.functor import flow_children
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.runtime import array
 from tilewright.support.errors import TVMError
+from tilewright.target.virtual_device import Targets
 
 __all__ = ["run_as_python", "to_python"]
 
@@ -43,7 +44,7 @@ RESULT = "_result"
 class PythonConverter:
     """Makes the tree, and `namespace`, what its names stand for: constants, operators, constructors."""
 
-    def __init__(self, mod: IRModule, target: Any) -> None:
+    def __init__(self, mod: IRModule, target: Targets) -> None:
         self.mod, self.target = mod, target
         self.namespace: dict[str, Any] = {
             "_make": lambda c, fields: ConstructorValue(c.tag, fields, c),
@@ -295,7 +296,7 @@ def _no_clause(value: Any) -> None:
     raise TVMError(f"no clause of the match fits the value {value!r}")
 
 
-def _kernel(f: Function, target: Any) -> Callable[..., Any]:
+def _kernel(f: Function, target: Targets) -> Callable[..., Any]:
     """A function of NDArrays (and tuples of them), compiled at its first call."""
     compiled: list[Callable[..., Any]] = []
 
@@ -307,7 +308,7 @@ def _kernel(f: Function, target: Any) -> Callable[..., Any]:
     return run
 
 
-def _converted(expr: Expr, mod: IRModule | None, target: Any) -> tuple[ast.Module, dict[str, Any]]:
+def _converted(expr: Expr, mod: IRModule | None, target: Targets) -> tuple[ast.Module, dict[str, Any]]:
     mod = IRModule({}) if mod is None else mod
     names = [g.name_hint for g in mod.functions]
     entry = GlobalVar(next(f"to_python{i or ''}" for i in range(len(names) + 1) if f"to_python{i or ''}" not in names))
@@ -318,14 +319,14 @@ def _converted(expr: Expr, mod: IRModule | None, target: Any) -> tuple[ast.Modul
     return made, converter.namespace
 
 
-def to_python(expr: Expr, mod: IRModule | None = None, target: Any = "llvm") -> ast.Module:
+def to_python(expr: Expr, mod: IRModule | None = None, target: Targets = "llvm") -> ast.Module:
     """A Python syntax tree that computes what `expr` does and assigns it to `_result`; `mod` has the functions and types that it names.
     Its text is `ast.unparse(tree)`. Names that begin with `_` stand for constants, kernels for `target`, and constructors, which only
     `run_as_python` has. Raises TVMError for free variables."""
     return _converted(expr, mod, target)[0]
 
 
-def run_as_python(expr: Expr, mod: IRModule | None = None, target: Any = "llvm") -> Any:
+def run_as_python(expr: Expr, mod: IRModule | None = None, target: Targets = "llvm") -> Any:
     """The value of `expr`, computed in Python: an NDArray, a tuple, a ConstructorValue, a RefValue, or a Python function of such."""
     tree, namespace = _converted(expr, mod, target)
     with deep_recursion():

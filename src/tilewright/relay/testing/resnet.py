@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def residual_unit(
-    data: Any,
+    data: Expr,
     num_filter: int,
     stride: tuple[int, ...],
     dim_match: bool,
@@ -22,20 +22,22 @@ def residual_unit(
     bottle_neck: bool = True,
     data_layout: str = "NCHW",
     kernel_layout: str = "OIHW",
-) -> Any:
+) -> Expr:
     """Two convolutions, or three with `bottle_neck`, beside a shortcut, which is a convolution where dimensions do not match."""
     rank = len(stride)
     axis = data_layout.index("C")
 
-    def conv(x: Any, filters: int, size: int, step: tuple[int, ...], which: str) -> Any:
+    def conv(x: Expr, filters: int, size: int, step: tuple[int, ...], which: str) -> Expr:
         form = layers.conv3d if rank == 3 else layers.conv2d
         return form(
             data=x, channels=filters, kernel_size=(size,) * rank, strides=step, padding=(size // 2,) * rank,
             name=f"{name}_{which}", data_layout=data_layout, kernel_layout=kernel_layout,
         )  # fmt: skip
 
-    def activated(x: Any, which: int) -> Any:
-        return op.nn.relu(layers.batch_norm_infer(data=x, epsilon=2e-5, axis=axis, name=f"{name}_bn{which}"))
+    def activated(x: Expr, which: int) -> Expr:
+        return constructor("nn.relu")(
+            layers.batch_norm_infer(data=x, epsilon=2e-5, axis=axis, name=f"{name}_bn{which}")
+        )
 
     first = activated(data, 1)
     if bottle_neck:
@@ -47,7 +49,7 @@ def residual_unit(
         x = conv(first, num_filter, 3, stride, "conv1")
         x = conv(activated(x, 2), num_filter, 3, (1,) * rank, "conv2")
     shortcut = data if dim_match else conv(first, num_filter, 1, stride, "sc")
-    return op.add(x, shortcut)
+    return constructor("add")(x, shortcut)
 
 
 def resnet(
@@ -141,6 +143,6 @@ def get_workload(
     layout: str = "NCHW",
     dtype: str = "float32",
     **kwargs: Any,
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype, **kwargs))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.relay.expr import Function
 from tilewright.relay.testing import resnet
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def get_net(
@@ -31,6 +30,6 @@ def get_workload(
     layout: str = "NCDHW",
     dtype: str = "float32",
     **kwargs: Any,
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype))

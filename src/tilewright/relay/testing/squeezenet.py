@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Expr, Function, var
+from tilewright.relay.testing.init import Workload, create_workload
 
 
-def _conv(net: Any, channels: int, kernel: int, name: str, padding: int = 0, stride: int = 1) -> Any:
+def _conv(net: Expr, channels: int, kernel: int, name: str, padding: int = 0, stride: int = 1) -> Expr:
     weight, bias = var(f"{name}_weight"), var(f"{name}_bias")
     x = op.nn.conv2d(
         net,
@@ -21,23 +19,23 @@ def _conv(net: Any, channels: int, kernel: int, name: str, padding: int = 0, str
         padding=(padding, padding),
         strides=(stride, stride),
     )
-    return op.nn.relu(op.nn.bias_add(x, bias))
+    return constructor("nn.relu")(op.nn.bias_add(x, bias))
 
 
-def _fire(net: Any, squeeze: int, expand: int, name: str) -> Any:
+def _fire(net: Expr, squeeze: int, expand: int, name: str) -> Expr:
     net = _conv(net, squeeze, 1, f"{name}_conv1")
     parts = [_conv(net, expand, 1, f"{name}_left"), _conv(net, expand, 3, f"{name}_right", 1)]
-    return op.concatenate(parts, axis=1)
+    return constructor("concatenate")(parts, axis=1)
 
 
 def get_net(batch_size: int, image_shape: tuple[int, ...], num_classes: int, version: str, dtype: str) -> Function:
     """Version "1.0" or "1.1"."""
     if version not in ("1.0", "1.1"):
         raise ValueError(f'unsupported SqueezeNet version {version!r}: "1.0" or "1.1" is expected')
-    x: Any = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    x: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
 
-    def pooled(y: Any) -> Any:
-        return op.nn.max_pool2d(y, pool_size=(3, 3), strides=(2, 2))
+    def pooled(y: Expr) -> Expr:
+        return constructor("nn.max_pool2d")(y, pool_size=(3, 3), strides=(2, 2))
 
     early = version == "1.1"
     x = pooled(_conv(x, 64, 3, "conv1", stride=2) if early else _conv(x, 96, 7, "conv1", stride=2))
@@ -58,6 +56,6 @@ def get_workload(
     version: str = "1.0",
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, image_shape, num_classes, version, dtype))

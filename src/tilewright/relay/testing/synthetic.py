@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
 from tilewright.relay.expr import Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 
 def get_net(
@@ -28,6 +25,6 @@ def get_net(
 
 def get_workload(
     input_shape: tuple[int, ...] = (1, 3, 24, 12), dtype: str = "float32", wtype: str | None = None
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(input_shape, dtype, wtype))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Function, var
+from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
-from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.init import Workload, create_workload
 
 SPECS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 FILTERS = (64, 128, 256, 512, 512)
 
 
-def get_feature(internal_layer: Any, depths: Sequence[int], filters: Sequence[int], batch_norm: bool = False) -> Any:
+def get_feature(internal_layer: Expr, depths: Sequence[int], filters: Sequence[int], batch_norm: bool = False) -> Expr:
     """Groups of convolutions with a pooling after each."""
     for i, count in enumerate(depths):
         for j in range(count):
@@ -33,7 +31,7 @@ def get_feature(internal_layer: Any, depths: Sequence[int], filters: Sequence[in
     return internal_layer
 
 
-def get_classifier(input_data: Any, num_classes: int) -> Any:
+def get_classifier(input_data: Expr, num_classes: int) -> Expr:
     """Three dense layers."""
     x = op.nn.batch_flatten(input_data)
     for name in ("fc6", "fc7"):
@@ -65,6 +63,6 @@ def get_workload(
     dtype: str = "float32",
     num_layers: int = 11,
     batch_norm: bool = False,
-) -> tuple[IRModule, dict[str, Any]]:
+) -> Workload:
     """(module, weights)."""
     return create_workload(get_net(batch_size, image_shape, num_classes, dtype, num_layers, batch_norm))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Image = np.ndarray[Any, Any]
+Image = np.ndarray
 
 COLORS = ((1, 0, 1), (0, 0, 1), (0, 1, 1), (0, 1, 0), (1, 1, 0), (1, 0, 0))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IntImm, IRModule, SourceName, Span, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
 from tilewright.node import structural_hash
@@ -33,27 +31,27 @@ class _Spans(ExprMutator):
         super().__init__()
         self.spans = spans
 
-    def marked(self, old: Any, new: Any) -> Any:
+    def marked(self, old: Expr, new: Expr) -> Expr:
         span = self.spans.get(old)
         return new if span is None else new.replace(span=span)
 
     def visit_call(self, call: Call) -> Expr:
-        return self.marked(call, super().visit_call(call))  # type: ignore[no-any-return]
+        return self.marked(call, super().visit_call(call))
 
     def visit_constant(self, const: Constant) -> Expr:
-        return self.marked(const, const)  # type: ignore[no-any-return]
+        return self.marked(const, const)
 
     def visit_tuple(self, tup: Tuple) -> Expr:
-        return self.marked(tup, super().visit_tuple(tup))  # type: ignore[no-any-return]
+        return self.marked(tup, super().visit_tuple(tup))
 
     def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
-        return self.marked(op, super().visit_tuple_getitem(op))  # type: ignore[no-any-return]
+        return self.marked(op, super().visit_tuple_getitem(op))
 
     def visit_if(self, ite: If) -> Expr:
-        return self.marked(ite, super().visit_if(ite))  # type: ignore[no-any-return]
+        return self.marked(ite, super().visit_if(ite))
 
     def visit_function(self, fn: Function) -> Expr:
-        return self.marked(fn, super().visit_function(fn))  # type: ignore[no-any-return]
+        return self.marked(fn, super().visit_function(fn))
 
 
 def _dominators(order: list[Expr], index: dict[Expr, int]) -> dict[int, int]:
@@ -95,15 +93,17 @@ def CapturePostDfsIndexInSpans() -> Pass:
 
 class _Labels(ExprMutator):
     def visit_function(self, fn: Function) -> Expr:
-        new: Any = super().visit_function(fn)
-        return new.with_attr("hash", f"{structural_hash(new):016x}") if new.is_primitive else new  # type: ignore[no-any-return]
+        new = super().visit_function(fn)
+        if not isinstance(new, Function) or not new.is_primitive:
+            return new
+        return new.with_attr("hash", f"{structural_hash(new):016x}")
 
 
 def LabelOps() -> Pass:
     """Give primitive functions the attribute "hash". Equal functions have equal hashes, in every process."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        functions: dict[Any, Any] = {
+        functions = {
             g: _Labels().rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
         }
         return infer_module(mod.with_functions(functions))
@@ -144,7 +144,7 @@ def _used_memory(func: Function) -> Function:
     result: list[tuple[Let, Expr]] = []
     for step, let in enumerate(chain):
         live[let.var] = _bytes(let.value.checked_type)
-        value: Any = let.value
+        value = let.value
         if isinstance(value, Call) and isinstance(value.op, Function) and value.op.is_primitive:
             callee = value.op.with_attr("used_memory", (sum(live.values()),))
             value = Call(callee, value.args, value.attrs, value.type_args, value.span)
@@ -164,7 +164,7 @@ class AnnotateUsedMemory:
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
-        functions: dict[Any, Any] = {
+        functions = {
             g: _used_memory(f) if isinstance(f, Function) and not f.is_primitive else f
             for g, f in mod.functions.items()
         }

@@ -6,13 +6,13 @@ main(x: (?, 32))  ->  if shape(x)[0] <= 1: main_1(pad(x)) else if shape(x)[0] <=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType
+from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.cards.card import constructor
+from tilewright.relay.cards.relations import Dim, dims
 from tilewright.relay.expr import Call, Expr, Function, If, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import substitute
 from tilewright.relay.transform.recast import fresh_calls
@@ -58,7 +58,7 @@ class FlexibleShapeDispatch:
             t = main.params[i].type_annotation if 0 <= i < len(main.params) else None
             if not isinstance(t, TensorType) or not 0 <= self.axis < len(t.shape):
                 raise TVMError(f"FlexibleShapeDispatch: input {i} has no axis {self.axis}: {t}")
-        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        functions = dict(mod.functions)
         made: list[tuple[int, GlobalVar]] = []
         for size in self.buckets:
             gvar = GlobalVar(f"main_{size}")
@@ -69,20 +69,26 @@ class FlexibleShapeDispatch:
         functions[mod.get_global_var("main")] = self.dispatch(main, chosen, made, rest)
         return infer_module(mod.with_functions(functions))
 
-    def sized(self, main: Function, chosen: Sequence[int], size: Any) -> Function:
+    def sized(self, main: Function, chosen: Sequence[int], size: Dim) -> Function:
         """A copy of main for one size."""
         params = [self.param(p, i in chosen, size) for i, p in enumerate(main.params)]
         table = dict(zip(main.params, params, strict=True))
         attrs = {k: v for k, v in main.attrs.items() if k != "global_symbol"}
         return Function(params, substitute(fresh_calls(main.body), table), None, main.type_params, attrs, main.span)
 
-    def param(self, p: Var, open_: bool, size: Any) -> Var:
-        t: Any = p.type_annotation
+    def param(self, p: Var, open_: bool, size: Dim) -> Var:
         if not open_:
-            return Var(p.name_hint, t, p.span)
-        shape = list(t.shape)
+            return Var(p.name_hint, p.type_annotation, p.span)
+        t = self.declared(p)
+        shape: list[Dim] = list(t.shape)
         shape[self.axis] = size
-        return Var(p.name_hint, TensorType(tuple(shape), t.dtype), p.span)
+        return Var(p.name_hint, t.replace(shape=tuple(shape)), p.span)
+
+    @staticmethod
+    def declared(p: Var) -> TensorType:
+        """The type that an input of any size is declared with."""
+        assert isinstance(p.type_annotation, TensorType)
+        return p.type_annotation
 
     def dispatch(
         self, main: Function, chosen: Sequence[int], made: Sequence[tuple[int, GlobalVar]], rest: GlobalVar
@@ -108,7 +114,8 @@ class FlexibleShapeDispatch:
         t = main.body.checked_type
         if isinstance(t, TensorType):
             return self.cut(called, size)
-        fields = t.fields  # type: ignore[attr-defined]
+        assert isinstance(t, TupleType)
+        fields = t.fields
         chosen_outputs = range(len(fields)) if self.output_indices is None else self.output_indices
         items: list[Expr] = []
         for i in range(len(fields)):
@@ -118,8 +125,8 @@ class FlexibleShapeDispatch:
 
     def fitted(self, x: Var, bucket: int, size: Expr) -> Expr:
         """An input of any size, padded or cropped to the bucket's size."""
-        t: Any = x.type_annotation
-        shape = [d.value if isinstance(d, IntImm) else d for d in t.shape]
+        t = self.declared(x)
+        shape = dims(t)
         if self.auto_pad:
             filled = [bucket if i == self.axis else d for i, d in enumerate(shape)]
             missing = constructor("full")(const(self.pad_value, str(t.dtype)), shape=tuple(filled), dtype=str(t.dtype))

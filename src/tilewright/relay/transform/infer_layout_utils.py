@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import Attrs
 
@@ -14,7 +13,9 @@ class InferCorrectLayoutOutput:
     """The layouts of an operator's arguments and results, and its attributes for them. A layout is a text
     ("NCHW16c"), a Layout, or "" if it is unknown."""
 
-    def __init__(self, input_layouts: Sequence[Any], output_layouts: Sequence[Any], new_attrs: Attrs | None) -> None:
+    def __init__(
+        self, input_layouts: Sequence[object], output_layouts: Sequence[object], new_attrs: Attrs | None
+    ) -> None:
         self.input_layouts, self.output_layouts, self.new_attrs = list(input_layouts), list(output_layouts), new_attrs
 
     def __repr__(self) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
+from tilewright.ir import Attrs, BaseFunc, DataType, GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, constructor
@@ -95,19 +95,19 @@ class _Mixer(ExprMutator):
                 fields = tuple([self.cast(f, dtype) for f in e.fields])
                 same = all([a is b for a, b in zip(fields, e.fields, strict=True)])
                 return e if same else typed(Tuple(fields, e.span))
-            if not any([_floats(f) and str(f.dtype) != dtype for f in t.fields]):  # type: ignore[attr-defined]
+            if not any([_floats(f) and str(f.dtype) != dtype for f in t.fields]):
                 return e
             return typed(Tuple(tuple([self.cast(typed(TupleGetItem(e, i)), dtype) for i in range(len(t.fields))])))
-        if not _floats(t) or str(t.dtype) == dtype:  # type: ignore[attr-defined]
+        if not _floats(t) or str(t.dtype) == dtype:
             return e
         key = (e, dtype)
-        if isinstance(e, Constant) and t.dtype.bits > DataType(dtype).bits:  # type: ignore[attr-defined]
+        if isinstance(e, Constant) and t.dtype.bits > DataType(dtype).bits:
             e = _in_range(e, dtype)
         if key not in self.casts:
             self.casts[key] = typed(constructor("cast")(e, dtype))
-            if t.dtype.bits < DataType(dtype).bits:  # type: ignore[attr-defined]
+            if t.dtype.bits < DataType(dtype).bits:
                 # Casting the wide value back gives the narrow one.
-                self.casts[self.casts[key], str(t.dtype)] = e  # type: ignore[attr-defined]
+                self.casts[self.casts[key], str(t.dtype)] = e
         return self.casts[key]
 
     def wide(self, call: Call) -> str:
@@ -137,7 +137,7 @@ class _Mixer(ExprMutator):
         attrs: Any = call.attrs
         if hasattr(attrs, "out_dtype") and (kind == MIXED_PRECISION_ALWAYS or attrs.out_dtype):
             attrs = attrs.replace(out_dtype=accumulate)
-        elif getattr(attrs, "dtype", None) and DataType(attrs.dtype).is_float:
+        elif hasattr(attrs, "dtype") and attrs.dtype and DataType(attrs.dtype).is_float:
             attrs = attrs.replace(dtype=result)
         new = typed(self.remade(call, [self.cast(a, self.narrow) for a in args], attrs))
         return self.cast(new, result)
@@ -157,7 +157,7 @@ class _Mixer(ExprMutator):
             return card_of(producers[0]).fuse <= BROADCAST
         return card_of(call).fuse <= BROADCAST and not all([_exact(c, self.narrow) for c in constants])
 
-    def remade(self, call: Call, args: Sequence[Expr], attrs: Any) -> Call:
+    def remade(self, call: Call, args: Sequence[Expr], attrs: Attrs | None) -> Call:
         if attrs is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
             return call
         return Call(call.op, tuple(args), attrs, call.type_args, call.span)
@@ -165,16 +165,16 @@ class _Mixer(ExprMutator):
     def cast_as(self, new: Expr, old: Expr) -> Expr:
         """`new` in the type of `old`."""
         t = old.checked_type
-        if isinstance(t, TensorType) and t.dtype.is_float:
+        if _floats(t):
             return self.cast(new, str(t.dtype))
         if isinstance(t, TupleType) and isinstance(typed(new).checked_type, TupleType):
             items = (
                 new.fields if isinstance(new, Tuple) else [typed(TupleGetItem(new, i)) for i in range(len(t.fields))]
             )
-            fields = []
-            for item, want in zip(items, t.fields, strict=True):
-                keep = isinstance(want, TensorType) and want.dtype.is_float
-                fields.append(self.cast(item, str(want.dtype)) if keep else item)  # type: ignore[attr-defined]
+            fields = [
+                self.cast(item, str(want.dtype)) if _floats(want) else item
+                for item, want in zip(items, t.fields, strict=True)
+            ]
             same = all([a is b for a, b in zip(fields, items, strict=True)])
             return new if same else typed(Tuple(tuple(fields)))
         return new
@@ -225,11 +225,11 @@ def _in_range(c: Constant, dtype: str) -> Constant:
     return typed(const(np.where(beyond, np.copysign(most, c.value), c.value).astype(c.value.dtype)))
 
 
-def _floats(t: Any) -> bool:
+def _floats(t: Type) -> TypeGuard[TensorType]:
     return isinstance(t, TensorType) and t.dtype.is_float
 
 
-def _dtypes(t: Any) -> list[DataType]:
+def _dtypes(t: Type) -> list[DataType]:
     if isinstance(t, TupleType):
         return [d for f in t.fields for d in _dtypes(f)]
     return [t.dtype] if isinstance(t, TensorType) else []
@@ -262,7 +262,7 @@ def _mixing(mixed_precision_type: str, missing_op_mode: int, keeps: bool) -> Pas
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         keep = keeps or bool(ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype", False))
-        functions: dict[Any, Any] = {}
+        functions: dict[GlobalVar, BaseFunc] = {}
         unknown: dict[str, None] = {}
         for g, f in mod.functions.items():
             if isinstance(f, Function) and not f.is_primitive:

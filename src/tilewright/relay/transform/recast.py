@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright.ir import IRModule, TensorType
 from tilewright.ir.transform import PassContext
 from tilewright.ir.transform import function_pass_of as _function_pass_of
 from tilewright.relay.cards.card import constructor
-from tilewright.relay.cards.relations import tensor
+from tilewright.relay.cards.relations import Dim, tensor
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.rewriting import card_of, is_op
@@ -33,9 +32,9 @@ class ChangeBatch:
             axis = self.data[p]
             if not isinstance(t, TensorType) or not -len(t.shape) <= axis < len(t.shape):
                 raise TVMError(f"ChangeBatch: %{p.name_hint} has no axis {axis}; its type is {t}")
-            shape: list[Any] = list(t.shape)
+            shape: list[Dim] = list(t.shape)
             shape[axis] = self.batch_size
-            table[p] = Var(p.name_hint, TensorType(tuple(shape), t.dtype), p.span)
+            table[p] = Var(p.name_hint, t.replace(shape=tuple(shape)), p.span)
         if not table:
             return func
         body = substitute(fresh_calls(func.body), table)
@@ -71,7 +70,7 @@ class _Recast(ExprMutator):
         if number in self.skip:
             return new
         args = tuple([constructor("cast")(a, self.dtype) for a in new.args])
-        card: Any = card_of(call)
+        card = card_of(call)
         attrs = card.replace(out_dtype=self.out_dtype) if hasattr(card, "out_dtype") else card
         done: Expr = Call(new.op, args, attrs, (), new.span)
         was = str(tensor(call.checked_type).dtype)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule, SourceName
+from tilewright.ir import GlobalVar, IRModule, SourceName, Span
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import ExprMutator, post_order
 
@@ -28,10 +26,9 @@ class SuffixTagger(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
-        number = self.number.get(call)
-        if number is None:
+        number, span = self.number.get(call), call.span
+        if number is None or not isinstance(span, Span):
             return new
-        span: Any = call.span
         return new.replace(span=span.replace(source_name=SourceName(f"{span.source_name.name}{SUFFIX_STRING}{number}")))
 
 
@@ -44,7 +41,7 @@ def name_of(e: Expr) -> str | None:
 def tag_suffixes(mod: IRModule) -> IRModule:
     """The module with a number after the name of each call's span."""
     counts: dict[str, int] = {}
-    functions: dict[Any, Any] = {}
+    functions: dict[GlobalVar, Function] = {}
     for gvar, func in mod.functions.items():
         if isinstance(func, Function):
             tagger = SuffixTagger()

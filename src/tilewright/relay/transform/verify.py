@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule, Op
+from tilewright.ir import BaseFunc, IRModule, Op
 from tilewright.relay.analysis.well_formedness import function_findings
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call
@@ -15,7 +13,7 @@ from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError
 
 
-def faults(func: Any, mod: IRModule) -> list[str]:
+def faults(func: BaseFunc, mod: IRModule) -> list[str]:
     """The faults of a function of a module, in words."""
     found = function_findings(func, set())
     if found:
@@ -41,6 +39,6 @@ def _wrong_type(call: Call) -> list[str]:
     return [f"{call.op.name} is said to be {type_text(kept)}, but is {type_text(found)} by its type rule"]
 
 
-def size(func: Any) -> int:
+def size(func: BaseFunc) -> int:
     """The number of expressions of a function."""
     return sum([1 for _ in post_order(func)])

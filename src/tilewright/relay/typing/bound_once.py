@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeVar
 
-from tilewright.relay.adt import Match, pattern_vars
+from tilewright.relay.adt import Clause, Match, pattern_vars
 from tilewright.relay.expr import Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, contains
+
+T = TypeVar("T")
 
 
 class _BoundOnce(ExprMutator):
@@ -17,7 +19,7 @@ class _BoundOnce(ExprMutator):
         super().__init__()
         self.bound: set[Var] = set()
 
-    def inside(self, variables: Iterable[Var], make: Callable[[], Any]) -> Any:
+    def inside(self, variables: Iterable[Var], make: Callable[[], T]) -> T:
         """The result of `make` for a scope that binds `variables`."""
         fresh: dict[Expr, Var] = {}
         for v in variables:
@@ -35,8 +37,7 @@ class _BoundOnce(ExprMutator):
             self.memo_map = outer
 
     def visit_function(self, fn: Function) -> Expr:
-        made: Expr = self.inside(fn.params, lambda: super(_BoundOnce, self).visit_function(fn))
-        return made
+        return self.inside(fn.params, lambda: super(_BoundOnce, self).visit_function(fn))
 
     def visit_let(self, let: Let) -> Expr:
         # A function may call itself by the variable; other values stand outside of its scope.
@@ -46,11 +47,10 @@ class _BoundOnce(ExprMutator):
             var, own = self.visit(let.var), self.visit(let.value) if value is None else value
             return let.replace(var=var, value=own, body=self.visit(let.body))
 
-        result: Expr = self.inside([let.var], made)
-        return result
+        return self.inside([let.var], made)
 
     def visit_match(self, m: Match) -> Expr:
-        def clause(c: Any) -> Any:
+        def clause(c: Clause) -> Clause:
             names = pattern_vars(c.lhs)
             return self.inside(names, lambda: c.replace(lhs=self.visit_pattern(c.lhs), rhs=self.visit(c.rhs)))
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import (
+    BaseFunc,
     DataType,
     FuncType,
     GlobalVar,
@@ -23,7 +24,7 @@ from tilewright.ir import (
     Type,
     TypeVar,
 )
-from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.ir.type_parts import substitute_types
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
@@ -178,9 +179,9 @@ class _Inference(OpenTypes):
         """Types of the variable and its value; a function's variable is known in the function."""
         v, declared = e.var, e.var.type_annotation
         self.bind(v, e)
-        recursive = type(e.value) is Function
-        if recursive:
-            self.set_variable(v, declared or self.signature(e.value), e)  # type: ignore[arg-type]
+        recursive = isinstance(e.value, Function)
+        if isinstance(e.value, Function):
+            self.set_variable(v, declared or self.signature(e.value), e)
         t = self.visit(e.value)
         if t is None:
             return False
@@ -200,7 +201,9 @@ class _Inference(OpenTypes):
             if not self.known(p):
                 self.note(p, self.var(p))
         ret = self.opened(f.ret_type, f)
-        return FuncType(tuple([self.found(p) for p in f.params]), ret, f.type_params)  # type: ignore[arg-type]
+        return FuncType(
+            tuple([self.found(p) for p in f.params]), ret, tuple([v for v in f.type_params if isinstance(v, TypeVar)])
+        )
 
     def branch(self, e: If) -> Type | None:
         cond, a, b = self.visit(e.cond), self.visit(e.true_branch), self.visit(e.false_branch)
@@ -232,9 +235,12 @@ class _Inference(OpenTypes):
             t = self.visit(c.rhs)
             if t is None:
                 return None
-            both = t if result is None else self.unifier.unify(result, t, join=True)
+            if result is None:
+                result = t
+                continue
+            both = self.unifier.unify(result, t, join=True)
             if both is None:
-                first, this = type_text(self.unifier.resolve(result)), type_text(self.unifier.resolve(t))  # type: ignore[arg-type]
+                first, this = type_text(self.unifier.resolve(result)), type_text(self.unifier.resolve(t))
                 self.report(e, f"the clauses of a match must have one type, but are {first} and {this}")
                 return None
             result = both
@@ -331,7 +337,7 @@ class _Inference(OpenTypes):
         for i, v in enumerate(t.type_params):
             why = f"the type argument {v.name_hint} is not known here. Annotate the variable that this is bound to"
             bound[v] = given[i] if i < len(given) else self.unifier.widened(self.hole(e, why))
-        return substitute_types(FuncType(t.arg_types, t.ret_type), bound)  # type: ignore[return-value]
+        return substitute_types(FuncType(t.arg_types, t.ret_type), bound)
 
     def call(self, e: Call) -> Type | None:
         types = [self.found(a) for a in e.args]
@@ -467,11 +473,13 @@ def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
     return found
 
 
-def _bound_once(mod: IRModule, rebinding: Mapping[GlobalVar, Sequence[Var]]) -> dict[GlobalVar, Any]:
+def _bound_once(mod: IRModule, rebinding: Mapping[GlobalVar, Sequence[Var]]) -> dict[GlobalVar, Function]:
     """Functions whose variables are bound in one place each, without types."""
-    made: dict[GlobalVar, Any] = {}
+    made: dict[GlobalVar, Function] = {}
     for gvar, variables in rebinding.items():
-        made[gvar] = bound_once(mod.functions[gvar])  # type: ignore[arg-type]
+        func = mod.functions[gvar]
+        assert isinstance(func, Function)
+        made[gvar] = bound_once(func)
         forget_types(made[gvar])
         for v in variables:
             if type_of(v) is not None:
@@ -490,7 +498,7 @@ def infer_module(mod: IRModule) -> IRModule:
         if inference.rebinding:
             return infer_module(mod.with_functions({**mod.functions, **_bound_once(mod, inference.rebinding)}))
         inference.finish()
-    functions: dict[GlobalVar, Any] = {}
+    functions: dict[GlobalVar, BaseFunc] = {}
     for gvar, f in mod.functions.items():
         t = type_of(f)
         if isinstance(f, Function) and isinstance(t, FuncType) and f.ret_type is None:
@@ -500,9 +508,10 @@ def infer_module(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
-@module_pass(opt_level=0, name="InferType", gives=("types",))
-class InferType:
+def InferType() -> Pass:
     """Infer the type of every expression of a module."""
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return infer_module(mod)
+
+    return Pass(PassInfo(0, "InferType", (), (), ("types",)), run)

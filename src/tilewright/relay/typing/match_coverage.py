@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.ir import IRModule
-from tilewright.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from tilewright.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard, parts_of
 
 
 def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
@@ -31,8 +29,7 @@ def _left_over(case: Pattern, lhs: Pattern) -> list[Pattern]:
     if isinstance(case, PatternConstructor) and isinstance(lhs, PatternConstructor):
         if case.constructor.name_hint != lhs.constructor.name_hint:
             return [case]
-    inner: Sequence[Pattern] = case.patterns  # type: ignore[attr-defined]
-    wanted: Sequence[Pattern] = lhs.patterns  # type: ignore[attr-defined]
+    inner, wanted = parts_of(case), parts_of(lhs)
     out: list[Pattern] = []
     # Split at the first field that does not fit: the ones before it do, the ones after it are as they were.
     for i, (have, want) in enumerate(zip(inner, wanted, strict=True)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tilewright.ir import IncompleteType, IntImm, IRModule, TensorType, Type, TypeVar
 from tilewright.ir.type_parts import map_parts, substitute_types
@@ -67,7 +66,7 @@ def fresh_type_params(fn: Function, variables: Sequence[Type]) -> Function:
 def unfolded(fn: Function, args: Sequence[Expr], type_args: Sequence[Type] = ()) -> Expr:
     """The body of a function for these arguments, to stand in another place: it binds variables of its own, and types that the
     function is generic in are those given, or left to inference."""
-    given = dict(zip(fn.params, args, strict=True))
+    given: dict[Expr, Expr] = dict(zip(fn.params, args, strict=True))
     if not fn.type_params and all([v in given for v in bound_vars(fn)]):
         return substitute(fn.body, given)
     types: dict[TypeVar, Type] = {}
@@ -75,7 +74,7 @@ def unfolded(fn: Function, args: Sequence[Expr], type_args: Sequence[Type] = ())
         assert isinstance(v, TypeVar)
         types[v] = type_args[i] if i < len(type_args) else IncompleteType()
     copy = _Copy(fn.body, lambda t: substitute_types(t, types))
-    copy.memo_map.update(dict[Any, Any](given))
+    copy.memo_map.update(given)
     return copy.visit(fn.body)
 
 

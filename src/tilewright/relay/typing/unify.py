@@ -124,7 +124,7 @@ class Unifier:
         if a.type_params:
             b = substitute_types(
                 FuncType(b.arg_types, b.ret_type), dict(zip(b.type_params, a.type_params, strict=True))
-            )  # type: ignore[assignment]
+            )
         args = self.unify_all(a.arg_types, b.arg_types, join)
         ret = self.unify(a.ret_type, b.ret_type, join)
         return None if ret is None or args is None else FuncType(args, ret, a.type_params)
@@ -159,8 +159,8 @@ def unify_tensors(a: TensorType, b: TensorType, join: bool) -> TensorType | None
     pairs = list(zip(dims(a), dims(b), strict=True))
     if not join and not all([may_equal(x, y) for x, y in pairs]):
         return None
-    merged: list[Dim | None] = [join_dim(x, y) if join else merge_dim(x, y) for x, y in pairs]
-    return TensorType(tuple(merged), a.dtype)  # type: ignore[arg-type]
+    merged = [join_dim(x, y) if join else merge_dim(x, y) for x, y in pairs]
+    return a.replace(shape=tuple(merged))
 
 
 def join_dim(a: Dim, b: Dim) -> Dim:

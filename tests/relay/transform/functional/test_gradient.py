@@ -14,6 +14,7 @@ from tests.slow import first_of_each
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType
 from tilewright.relay.cards.card import OpCard
+from tilewright.relay.op.adjoint import derived
 from tilewright.relay.transform import gradient, infer_types
 from tilewright.support.errors import OpNotImplemented, TVMError
 
@@ -124,6 +125,15 @@ def both_modes(function: relay.Function, leaves: list[Any]) -> dict[str, list[An
         (_, adjoints) = evaluate(gradient(function, mode=mode))(*leaves)
         results[mode] = [a.numpy() for a in adjoints]
     return results
+
+
+def test_only_float_tensors_have_derived_adjoints() -> None:
+    x, n = relay.var("x", shape=(3,)), relay.var("n", shape=(3,), dtype="int32")
+    both = relay.Tuple([x, x])
+    for e in (x, n, both):
+        infer_types(e)
+    adjoints = derived(relay.op.find_card("add")(), [both, n], x)
+    assert adjoints == [None, None]
 
 
 @pytest.mark.parametrize(("key", "card", "sample"), first_of_each(SAMPLES))

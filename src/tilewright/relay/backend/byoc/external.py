@@ -219,13 +219,13 @@ def missing_generator(compiler: str, symbol: str) -> str:
     )
 
 
-def constants_in(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]:
+def constants_in(func: Function, symbol: str) -> dict[str, np.ndarray]:
     """The constants of an external function by the names that code generators use: <symbol>_const_<number>, in order of evaluation."""
     found = [e for e in post_order(func.body) if isinstance(e, Constant)]
     return {f"{symbol}_const_{i}": e.value for i, e in enumerate(found)}
 
 
-def constants_of(func: Function, symbol: str) -> dict[str, np.ndarray[Any, Any]]:
+def constants_of(func: Function, symbol: str) -> dict[str, np.ndarray]:
     """The constants that the code of an external function may request: those of `relay.ext.<compiler>.constant_updater` if it is
     registered, otherwise those in the function."""
     name = f"relay.ext.{func.attrs['Compiler']}.constant_updater"

@@ -97,8 +97,9 @@ def typed_function(source_func: Any) -> Function:
     """A typed primitive function, made from an untyped one or from a call of an operator."""
     if not isinstance(source_func, Function):
         raise TVMError(f"the compiler lowers relay functions, but was given {type(source_func).__name__}")
-    made: Any = infer_module(IRModule.from_expr(source_func.with_attr("Primitive", 1)))["main"]
-    return made  # type: ignore[no-any-return]
+    made = infer_module(IRModule.from_expr(source_func.with_attr("Primitive", 1)))["main"]
+    assert isinstance(made, Function)
+    return made
 
 
 def strategy_of(op: Op, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any, target: Target) -> OpStrategy:

@@ -34,11 +34,15 @@ def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) ->
         return func
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        return mod.with_functions({g: schedule_kernel(f, target, plan) for g, f in mod.functions.items()})  # type: ignore[arg-type]
+        return mod.with_functions(
+            {g: schedule_kernel(f, target, plan) if isinstance(f, PrimFunc) else f for g, f in mod.functions.items()}
+        )
 
     gvar = GlobalVar(str(func.attrs["global_symbol"]))
     with deep_recursion():
-        return Pass(PassInfo(0, "schedule_kernel"), run)(IRModule({gvar: func}))[gvar]  # type: ignore[no-any-return]
+        made = Pass(PassInfo(0, "schedule_kernel"), run)(IRModule({gvar: func}))[gvar]
+    assert isinstance(made, PrimFunc)
+    return made
 
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright import te, tir
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on, structural_equal
-from tilewright.tir.expr import ProducerLoad, Reduce
+from tilewright.tir.expr import BinaryOpExpr, IterVar, ProducerLoad, Reduce
 
 
 class KernelFacts(NamedTuple):
@@ -26,8 +26,8 @@ class KernelFacts(NamedTuple):
 def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
     """The compute operations that produce `outputs`, producers first."""
     order: list[te.ComputeOp] = []
-    seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(outputs)]
+    seen: set[te.Operation] = set()
+    stack: list[tuple[te.Operation, bool]] = [(t.op, False) for t in reversed(outputs)]
     while stack:
         op, ready = stack.pop()
         if ready:
@@ -48,7 +48,7 @@ class _Arithmetic(Visitor):
         self.loads: list[ProducerLoad] = []
 
     @on(tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min)
-    def _binary(self, e: Any) -> None:
+    def _binary(self, e: BinaryOpExpr) -> None:
         self.count += e.dtype.is_float
         self.visit_children(e)
 
@@ -188,10 +188,10 @@ def _other_operations(outputs: Sequence[te.Tensor]) -> list[te.Operation]:
     return found
 
 
-def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     """Whether two shapes are known to be equal."""
     return len(a) == len(b) and all([structural_equal(x, y) for x, y in zip(a, b, strict=True)])
 
 
-def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+def _same(indices: Sequence[PrimExpr], axes: Sequence[IterVar]) -> bool:
     return len(indices) == len(axes) and all([i is a.var for i, a in zip(indices, axes, strict=True)])

@@ -82,7 +82,8 @@ class TensorGraph:
     def _parameter(self, t: Type, name: str) -> Any:
         if isinstance(t, TupleType):
             return [self._parameter(f, f"{name}_{i}") for i, f in enumerate(t.fields)]
-        tensor = placeholder_of(t, name)  # type: ignore[arg-type]
+        assert isinstance(t, TensorType)
+        tensor = placeholder_of(t, name)
         self.inputs.append(tensor)
         return tensor
 

@@ -8,14 +8,15 @@ from collections.abc import Callable, Container, Sequence
 from math import prod
 from typing import TypeVar
 
-from tilewright.ir import Op, TensorType
+from tilewright.ir import TensorType
 from tilewright.relay.backend.byoc.external import is_external
 from tilewright.relay.backend.kernels.tensor_graph import is_static, static_bytes, tensor_types
 from tilewright.relay.backend.planning.memory_plan import Storage, peak
 from tilewright.relay.backend.te_compiler import is_told_by_relay, without_reshapes
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
-from tilewright.relay.rewriting import card_of
+from tilewright.relay.op.movement import reshaping, slicing
+from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.tir.buffer import DATA_ALIGNMENT
@@ -197,11 +198,11 @@ def cut_at(func: Function) -> int | None:
     offset, e = 0, without_reshapes(func.body)
     if isinstance(e, Var):
         return None
-    while isinstance(e, Call) and type(e.op) is Op and e.op.name == "strided_slice":
+    while is_op(e, "strided_slice"):
         (t,), (of,) = tensor_types(e.checked_type), tensor_types(e.args[0].checked_type)
         if not is_static(t) or not is_static(of):
             return None
-        begin = run_in(card_of(e).parts(len(of.shape)), of.concrete_shape)  # type: ignore[attr-defined]
+        begin = run_in(card_of(e, slicing.strided_slice).parts(len(of.shape)), of.concrete_shape)
         if begin is None:
             return None
         offset += begin * of.dtype.bytes
@@ -251,12 +252,10 @@ def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int
         return None
     func = node.op
     body = None if is_external(func) else without_reshapes(func.body)
-    if not (
-        isinstance(body, Call) and type(body.op) is Op and body.op.name == "concatenate" and is_told_by_relay(func)
-    ):
+    if not is_op(body, "concatenate") or not is_told_by_relay(func):
         return None
     (result,) = tensor_types(body.checked_type)
-    axis = card_of(body).axis  # type: ignore[attr-defined]
+    axis = card_of(body, reshaping.concatenate).axis
     if not is_static(result) or any([d != 1 for d in result.concrete_shape[: axis % len(result.shape)]]):
         return None
     given: dict[Expr, Expr] = dict(zip(func.params, node.args, strict=True))

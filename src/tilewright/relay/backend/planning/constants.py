@@ -11,7 +11,7 @@ from tilewright.node.field_values import equal_arrays
 from tilewright.relay.backend.planning.memory_plan import align
 from tilewright.relay.expr import Constant
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 PARALLEL_BYTES = 1 << 24
 """The fewest bytes of constants that two threads copy."""

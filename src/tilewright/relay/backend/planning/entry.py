@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.codegen.backend import AOT
-from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
+from tilewright.ir import BaseFunc, DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.planning.plan import CPU, KernelCall, Place, Plan
@@ -66,7 +66,7 @@ def entry_function(plan: Plan, prefix: str = "", unpacked: bool = False) -> Prim
 
 def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModule:
     """The module of the entry, with declarations of the kernels that it calls."""
-    functions: dict[GlobalVar, Any] = {}
+    functions: dict[GlobalVar, BaseFunc] = {}
     for call in plan.calls:
         name = prefix + call.kernel.name
         functions[GlobalVar(name)] = declared(call, attributes(name, unpacked))

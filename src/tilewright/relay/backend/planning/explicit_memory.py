@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir import FuncType, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.backend.planning.memory_plan import Storage, align, plan
-from tilewright.relay.cards.relations import is_any, tensor_type
+from tilewright.relay.cards.relations import Dim, is_any, tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, RefWrite, Tuple, TupleGetItem, Var, const
 from tilewright.relay.functor import ExprMutator, contains, free_vars, let_chain, lets_around, post_order, substitute
 from tilewright.relay.op import memory, vm
-from tilewright.relay.op.program.manifest import tensors_of
+from tilewright.relay.op.program.manifest import alloc_storage, tensors_of
+from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.transform.byoc.annotations import is_external, own_functions
 from tilewright.relay.transform.effects import calls_unknown
 from tilewright.relay.transform.functional.normal_forms import ToANormalForm
@@ -35,12 +36,7 @@ STORAGE, TENSOR, KILL = "memory.alloc_storage", "memory.alloc_tensor", "memory.k
 INVOKE, SHAPE_FUNC, RESHAPE = "vm.invoke_tvm_op", "vm.shape_func", "vm.reshape_tensor"
 
 
-def calls(e: Any, name: str) -> bool:
-    """Whether an expression is a call of the operator `name`."""
-    return type(e) is Call and type(e.op) is Op and e.op.name == name
-
-
-def is_kernel_call(e: Any) -> bool:
+def is_kernel_call(e: Expr) -> bool:
     """Whether an expression is a call of a primitive function."""
     return type(e) is Call and isinstance(e.op, Function) and e.op.is_primitive
 
@@ -118,7 +114,7 @@ class _Manifest(_Chains):
         """Binds newly allocated memory for a tensor, and returns its variable. shape: the shape at run time, if the type is dynamic."""
         if shape is None:
             extents = t.concrete_shape
-            known: Sequence[Any] = extents
+            known: Sequence[Dim] = extents
             shape = const(np.array(extents, np.int64))
             size: Expr = const(np.int64(align(size_of(t))))
         else:
@@ -131,14 +127,14 @@ class _Manifest(_Chains):
         )
         return lets.bind("tensor", memory.alloc_tensor(storage, const(np.int64(0)), shape, t.dtype, known))
 
-    def shapes(self, lets: Lets, func: Function, args: Sequence[Expr], results: Sequence[TensorType]) -> list[Any]:
+    def shapes(self, lets: Lets, func: Function, args: Sequence[Expr], results: Sequence[TensorType]) -> Sequence[Expr]:
         """Binds the shapes of the results, which a shape function computes, and returns their variables."""
         by_data = needs_data(func)
         inputs = list(args) if by_data else [self.shape_of(lets, a) for a in args]
         outputs = [self.tensor(lets, tensor_type((len(t.shape),), "int64"), None) for t in results]
         flags = [by_data] * len(inputs)
         lets.bind("shaped", vm.shape_func(func, Tuple(tuple(inputs)), Tuple(tuple(outputs)), flags))
-        return list(outputs)
+        return outputs
 
     def shape_of(self, lets: Lets, e: Expr) -> Expr:
         t = type_of(e)
@@ -155,7 +151,7 @@ def needs_data(func: Function) -> bool:
 
     types = [named(p.checked_type, p.name_hint) for p in func.params]
     result = DynamicCall(func, types).result
-    return any([is_any(d) for t in tensors_of(result) for d in t.shape])  # type: ignore[attr-defined]
+    return any([is_any(d) for t in tensors_of(result) if isinstance(t, TensorType) for d in t.shape])
 
 
 def _changed(mod: IRModule, mutator: ExprMutator) -> IRModule:
@@ -200,7 +196,7 @@ def ManifestAlloc(cpu_virtual_device: Any = None) -> Pass:
         mod = infer_module(mod)
         if not _fused(mod):
             mod = FuseOps()(mod)
-        return _changed(infer_module(ToANormalForm()(mod)), _Manifest(device))  # type: ignore[operator]
+        return _changed(infer_module(ToANormalForm()(mod)), _Manifest(device))
 
     return Pass(PassInfo(0, "ManifestAlloc"), run)
 
@@ -244,38 +240,39 @@ class _Arenas(_Chains):
                 if key not in arenas:
                     arenas[key] = self.arena(lets, value, totals[key])
                 continue
-            if calls(value, TENSOR) and value.args[0] in offsets:  # type: ignore[attr-defined]
-                key, offset = offsets[value.args[0]]  # type: ignore[attr-defined]
-                old: Any = value
-                value = old.replace(args=(arenas[key], const(np.int64(offset + int(old.args[1].value))), old.args[2]))
+            if is_op(value, TENSOR) and value.args[0] in offsets:
+                (key, offset), (_, begin, shape) = offsets[value.args[0]], value.args
+                assert isinstance(begin, Constant)
+                value = value.replace(args=(arenas[key], const(np.int64(offset + int(begin.value))), shape))
             lets.bindings.append((var, value))
         return lets.around(body)
 
-    def arena(self, lets: Lets, first: Any, total: int) -> Var:
-        shape, where = const(np.array([total], np.int64)), first.attrs.virtual_device
+    def arena(self, lets: Lets, first: Expr, total: int) -> Var:
+        assert isinstance(first, Call)
+        shape, where = const(np.array([total], np.int64)), card_of(first, alloc_storage).virtual_device
         made = memory.alloc_storage(const(np.int64(total)), shape, first.args[2], where, "uint8")
         return lets.bind("arena", made)
 
     def planned(self, bindings: list[tuple[Var, Expr]], body: Expr) -> dict[str, list[tuple[Var, Storage]]]:
         """The storages that may be merged, by device, each with the steps at which it is live."""
-        storages: dict[Any, Storage] = {}
+        storages: dict[Var, Storage] = {}
         keys: dict[Expr, str] = {}
-        holds: dict[Expr, set[Expr]] = {}
+        holds: dict[Expr, set[Var]] = {}
         """Variable -> the storages that its value may use."""
-        unknown: set[Expr] = set()
+        unknown: set[Var] = set()
         for step, (var, value) in enumerate(bindings):
-            if calls(value, STORAGE) and isinstance(value.args[0], Constant):  # type: ignore[attr-defined]
-                storages[var] = Storage(int(value.args[0].value), step, step)  # type: ignore[attr-defined]
-                keys[var] = str(value.attrs.virtual_device)  # type: ignore[attr-defined]
+            if is_op(value, STORAGE) and isinstance(size := value.args[0], Constant):
+                storages[var] = Storage(int(size.value), step, step)
+                keys[var] = str(card_of(value, alloc_storage).virtual_device)
                 holds[var] = {var}
                 continue
             read = {s for v in _used(value) for s in holds.get(v, ())}
             end = len(bindings) if self.kept(value) else step
             for s in read:
                 storages[s].end = max(storages[s].end, end)
-            if not calls(value, INVOKE) and not calls(value, SHAPE_FUNC) and not calls(value, KILL):
+            if not is_op(value, INVOKE) and not is_op(value, SHAPE_FUNC) and not is_op(value, KILL):
                 holds[var] = read
-            if calls(value, TENSOR) and not isinstance(value.args[1], Constant):  # type: ignore[attr-defined]
+            if is_op(value, TENSOR) and not isinstance(value.args[1], Constant):
                 # A storage with another use is not merged.
                 for s in read:
                     unknown.add(s)
@@ -321,7 +318,7 @@ class _Lifetimes(_Chains):
         for step, (var, value) in enumerate(bindings):
             lets.bindings.append((var, value))
             for v in [v for v in dict.fromkeys([*_used(value), var]) if last.get(v) == step]:
-                if not calls(value, KILL) and not isinstance(type_of(v), TupleType):
+                if not is_op(value, KILL) and not isinstance(type_of(v), TupleType):
                     lets.bind("killed", memory.kill(v))
         return lets.around(body)
 
@@ -347,33 +344,37 @@ class _Values(_Chains):
 
     def binding(self, lets: Lets, var: Var, value: Expr) -> None:
         self.bound[var] = value
-        if any([calls(value, name) for name in (STORAGE, TENSOR, KILL, SHAPE_FUNC)]):
+        if any([is_op(value, name) for name in (STORAGE, TENSOR, KILL, SHAPE_FUNC)]):
             return
-        if not calls(value, INVOKE):
+        if not is_op(value, INVOKE):
             super().binding(lets, var, value)
             return
-        func, inputs, outputs = [self.resolved(a) for a in value.args]  # type: ignore[attr-defined]
-        if not all([isinstance(t, Tuple) for t in (inputs, outputs)]):
+        func, inputs, outputs = [self.resolved(a) for a in value.args]
+        if not isinstance(inputs, Tuple) or not isinstance(outputs, Tuple):
             raise TVMError(f"{INVOKE} takes its inputs and outputs as tuple expressions, but is\n{value}")
         args = tuple([self.visit(a) for a in inputs.fields])
         # Compilers fuse operators themselves, so primitive functions are inlined.
-        own = isinstance(func, Function) and not is_external(func)
-        made = substitute(func.body, dict(zip(func.params, args, strict=True))) if own else Call(func, args)
-        result = lets.bind("result", made, type_of(func).ret_type)  # type: ignore[union-attr]
-        leaves = memory.from_tuple_type(type_of(func).ret_type, result)  # type: ignore[union-attr]
+        if isinstance(func, Function) and not is_external(func):
+            made = substitute(func.body, dict(zip(func.params, args, strict=True)))
+        else:
+            made = Call(func, args)
+        t = func.checked_type
+        assert isinstance(t, FuncType)
+        result = lets.bind("result", made, t.ret_type)
+        leaves = memory.from_tuple_type(t.ret_type, result)
         for out, leaf in zip(outputs.fields, leaves, strict=True):
             # Later reads of the tensor become reads of the result.
             self.memo_map[out] = leaf
 
-    def resolved(self, e: Any) -> Any:
+    def resolved(self, e: Expr) -> Expr:
         """The value to which a variable is bound."""
-        while isinstance(e, Var) and not calls(self.bound.get(e), TENSOR) and e in self.bound:
+        while isinstance(e, Var) and not is_op(self.bound.get(e), TENSOR) and e in self.bound:
             e = self.bound[e]
         return e
 
     def visit_var(self, var: Var) -> Expr:
         value = self.bound.get(var)
-        if any([calls(value, name) for name in (STORAGE, TENSOR)]):
+        if any([is_op(value, name) for name in (STORAGE, TENSOR)]):
             raise TVMError(
                 f"%{var.name_hint} is read before a call has written it, or where that is not known;"
                 " programs with explicit memory write each tensor once, in the chain of lets that reads it"
@@ -385,7 +386,7 @@ def values_again(mod: IRModule) -> IRModule:
     """The module without explicit memory, for compilers, which plan memory themselves."""
 
     def explicit(e: Expr) -> bool:
-        return calls(e, INVOKE) or calls(e, STORAGE)
+        return is_op(e, INVOKE) or is_op(e, STORAGE)
 
     if not any([contains(f, explicit) for f in own_functions(mod).values()]):
         return mod

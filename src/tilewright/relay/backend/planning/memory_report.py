@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.memory_plan import Storage
@@ -81,7 +80,7 @@ class MemoryReport:
             ("constants", self.constant_bytes),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The report as a dictionary of plain values."""
         return {
             **{name.split(" (")[0].replace(" ", "_"): size for name, size in self.totals()},

@@ -13,9 +13,11 @@ from tilewright.relay.backend.planning.aliases import Joined, Memory, bytes_of, 
 from tilewright.relay.backend.planning.constants import ConstantPool
 from tilewright.relay.backend.planning.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import TECompiler, is_view, source_of
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text, type_text
+from tilewright.relay.rewriting import tuple_type_of
 from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime import Device, cpu
@@ -214,7 +216,8 @@ class _Planner:
             return [x for f in body.fields for x in self.output_exprs(f)]
         if isinstance(body.checked_type, TensorType):
             return [body]
-        return [x for i in range(len(body.checked_type.fields)) for x in self.output_exprs(_item(body, i))]  # type: ignore[attr-defined]
+        count = len(tuple_type_of(body).fields)
+        return [x for i in range(count) for x in self.output_exprs(_item(body, i))]
 
     def visit(self, node: Expr) -> None:
         if isinstance(node, Var):
@@ -257,7 +260,7 @@ class _Planner:
         index = self.plan.constants.add(node.value, home)
         if node not in self.kept:
             self.plan.constants.move(node, index)
-        return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index, None, home)
+        return Place("constant", tensor_type(node.value.shape, node.value.dtype.name), index, None, home)
 
     def home(self, reader: Expr) -> int:
         """The number of the device whose constants a call reads. All CPUs read those of the first one."""

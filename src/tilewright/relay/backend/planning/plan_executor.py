@@ -4,7 +4,6 @@ with the interpreter of tensor programs, for whole models before code generation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.backend.planning.constants import aligned_bytes
 from tilewright.relay.backend.planning.plan import KernelCall, Place, Plan
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 RunKernel = Callable[[KernelCall, Sequence[Array]], None]
 
 

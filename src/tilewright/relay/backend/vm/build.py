@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tilewright.codegen.backend import back_end_of, host_target
-from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType, TupleType
+from tilewright.ir import BaseFunc, GlobalVar, IntImm, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
@@ -25,7 +24,7 @@ from tilewright.relay.backend.vm.executable import Executable
 from tilewright.relay.backend.vm.sizes import named
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
-from tilewright.relay.parameters import as_module, bind_params
+from tilewright.relay.parameters import Params, as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.functional.lambda_lift import CLOSURE, LIFTED
 from tilewright.relay.typing.retype import widen_dimensions
@@ -33,6 +32,7 @@ from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
 from tilewright.support.version import VERSION
 from tilewright.target import CompilationConfig
+from tilewright.target.virtual_device import TargetLike, Targets
 from tilewright.tir import Any as AnyDim
 
 METADATA_FORMAT = 1
@@ -42,12 +42,12 @@ def vm_pipeline(config: CompilationConfig | None = None) -> Sequential:
     """The relay passes for the virtual machine, in order. Closures are lifted before lets become a graph."""
     return Sequential(
         [
-            transform.HoistInvariants(),  # type: ignore[list-item]
-            transform.ToANormalForm(),  # type: ignore[list-item]
-            transform.LambdaLift(),  # type: ignore[list-item]
+            transform.HoistInvariants(),
+            transform.ToANormalForm(),
+            transform.LambdaLift(),
             pipeline(config),
-            transform.ToANormalForm(),  # type: ignore[list-item]
-            transform.InferType(),  # type: ignore[list-item]
+            transform.ToANormalForm(),
+            transform.InferType(),
         ],
         name="relay.vm",
     )
@@ -65,7 +65,7 @@ def entry_points(mod: IRModule) -> list[str]:
 def reachable(mod: IRModule) -> IRModule:
     """The module with only those functions that entry points can reach."""
     wanted = set(called_functions(mod, entry_points(mod)))
-    functions: dict[GlobalVar, Any] = {g: f for g, f in mod.functions.items() if g in wanted}
+    functions: dict[GlobalVar, BaseFunc] = {g: f for g, f in mod.functions.items() if g in wanted}
     return mod.with_functions(functions)
 
 
@@ -75,7 +75,7 @@ def name_dimensions(mod: IRModule) -> IRModule:
     called = {
         e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)
     }
-    functions: dict[GlobalVar, Any] = {}
+    functions: dict[GlobalVar, BaseFunc] = {}
     for g, f in mod.functions.items():
         functions[g] = f
         if not isinstance(f, Function) or f.is_primitive or g in called:
@@ -90,7 +90,7 @@ def name_dimensions(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
-def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
+def optimize(mod: IRModule | Function, target: Targets = None, params: Params | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine, with `params` as constants."""
     config = config_of(target)
     with config.targets[0], program_plan(config.targets[0]), deep_recursion():
@@ -101,9 +101,9 @@ def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, 
 @paused_collection()
 def compile(
     mod: IRModule | Function,
-    target: Any = None,
-    target_host: Any = None,
-    params: Mapping[str, Any] | None = None,
+    target: Targets = None,
+    target_host: TargetLike | None = None,
+    params: Params | None = None,
     progress: Progress | None = None,
 ) -> Executable:
     """Compile a program for the virtual machine. params: weights by name; progress(done, total, what): called as kernels are finished.
@@ -194,7 +194,7 @@ class VMCompiler:
         self.params: dict[str, Any] = {}
         self._executable: Executable | None = None
 
-    def set_params(self, params: Mapping[str, Any]) -> None:
+    def set_params(self, params: Params) -> None:
         """Sets the weights by parameter name for the modules that are lowered afterwards."""
         self.params = dict(params)
 
@@ -203,12 +203,12 @@ class VMCompiler:
         return dict(self.params)
 
     def optimize(
-        self, mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+        self, mod: IRModule, target: Targets = None, target_host: TargetLike | None = None, params: Params | None = None
     ) -> tuple[IRModule, dict[str, Any]]:
         """The module after the relay passes, and the parameters that remain to be set (none)."""
         return optimize(mod, target, {**self.params, **(params or {})}), {}
 
-    def lower(self, mod: IRModule, target: Any = None, target_host: Any = None) -> None:
+    def lower(self, mod: IRModule, target: Targets = None, target_host: TargetLike | None = None) -> None:
         """Compiles a module; get_exec returns the result."""
         self._executable = compile(mod, target, target_host, self.params)
 

@@ -78,16 +78,14 @@ class Instruction:
         """The registers that are read."""
         found: list[int] = []
         for kind, value in self._kinds():
-            if kind == "s":
-                found.append(value)  # type: ignore[arg-type]
-            elif kind == "S":
-                found += value  # type: ignore[arg-type]
+            if kind in "sS":
+                found += _numbers(value)
         return [r for r in found if r >= 0]
 
     @property
     def writes(self) -> list[int]:
         """The registers that are written."""
-        return [v for kind, v in self._kinds() if kind == "d"]  # type: ignore[misc]
+        return [v for kind, value in self._kinds() if kind == "d" for v in _numbers(value)]
 
     @property
     def target(self) -> Label | None:
@@ -116,25 +114,30 @@ class Instruction:
         for kind, value in self._kinds():
             if isinstance(value, Label):
                 parts.append(f"-> {value.at}")
+            elif isinstance(value, list):
+                parts.append(f"({', '.join([_operand(v) for v in value])})")
             elif kind == "d":
                 parts.append(f"${value}")
             elif kind == "s":
-                parts.append(_operand(value))  # type: ignore[arg-type]
-            elif kind in "SR":
-                parts.append(f"({', '.join([_operand(v) for v in value])})")  # type: ignore[union-attr]
+                parts.append(_operand(value))
             elif kind in "fc":
-                parts.append(f"@{program.functions[value].name}")  # type: ignore[index]
+                parts.append(f"@{program.functions[value].name}")
             elif kind == "k":
-                parts.append(program.kernels[value][0])  # type: ignore[index]
+                parts.append(program.kernels[value][0])
             elif kind == "m":
-                parts.append(repr(program.messages[value]))  # type: ignore[index]
+                parts.append(repr(program.messages[value]))
             elif kind in "yY":
-                parts.append(program.type_text(value))  # type: ignore[arg-type]
+                parts.append(program.type_text(value))
             elif kind == "o":
-                parts.append(INT_OPS[value])  # type: ignore[index]
+                parts.append(INT_OPS[value])
             else:
                 parts.append(str(value))
         return f"{self.name} {', '.join(parts)}"
+
+
+def _numbers(value: Operand | Label) -> list[int]:
+    """The numbers of an operand, of which a label has none yet."""
+    return value if isinstance(value, list) else [value] if isinstance(value, int) else []
 
 
 def _operand(register: int) -> str:

@@ -19,6 +19,7 @@ from tilewright.relay.backend.vm.code import NUMBER, Label, Program, TensorSpec,
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.cards.card import TypeRuleError
 from tilewright.relay.cards.open_attributes import has_sizes
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -91,13 +92,13 @@ class ProgramCompiler:
         t = type_of(p) or p.type_annotation
         return self.program.type_index(spec_of(t, self.compiler.number(p))) if isinstance(t, TensorType) else -1
 
-    def constant(self, value: np.ndarray[Any, Any], device: int) -> int:
+    def constant(self, value: np.ndarray, device: int) -> int:
         """The operand of a constant on a device."""
         key = self.pool.add(value), self.compiler.at_hand(device)
         if key not in self.constants:
             self.constants[key] = len(self.program.constants)
             array = self.pool.arrays[key[0]]
-            spec = spec_of(TensorType(array.shape, array.dtype.name), key[1])
+            spec = spec_of(tensor_type(array.shape, array.dtype.name), key[1])
             self.program.constants.append((self.program.type_index(spec), self.pool.offsets[key[0]]))
         return -1 - self.constants[key]
 

@@ -36,7 +36,7 @@ class Executable(LoadedExecutable):
         program: Program,
         metadata: dict[str, Any],
         objects: Sequence[bytes],
-        constants: np.ndarray[Any, Any],
+        constants: np.ndarray,
         external: ExternalCode,
     ) -> None:
         self.external = external

@@ -42,9 +42,10 @@ from tilewright.tir import (
 )
 from tilewright.tir import Call as TirCall
 from tilewright.tir import Var as SizeName
+from tilewright.tir.expr import BinaryOpExpr
 from tilewright.tir.stmt_functor import substitute as substitute_dims
 
-_BINARY: dict[type, str] = {
+_BINARY: dict[type[BinaryOpExpr], str] = {
     Add: "add",
     Sub: "sub",
     Mul: "mul",
@@ -103,12 +104,11 @@ class DynamicCall:
 
     def _own_attributes(self, body: Expr) -> Expr:
         """The body with the function's own sizes in the attributes of operators."""
-        found = [
-            e for e in post_order(body) if isinstance(e, Call) and isinstance(e.attrs, OpCard) and has_sizes(e.attrs)
-        ]
-        if not found:
-            return body
-        return rewritten(body, {e: map_sizes(e.attrs, self._size) for e in found})  # type: ignore[arg-type]
+        found: dict[Expr, OpCard] = {}
+        for e in post_order(body):
+            if isinstance(e, Call) and isinstance(e.attrs, OpCard) and has_sizes(e.attrs):
+                found[e] = map_sizes(e.attrs, self._size)
+        return rewritten(body, found) if found else body
 
     def _own(self, t: Type) -> Type:
         if isinstance(t, TupleType):
@@ -138,7 +138,7 @@ class _Attributes(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
-        if call not in self.attrs or not isinstance(new, Call):
+        if call not in self.attrs:
             return new
         return Call(new.op, new.args, self.attrs[call], new.type_args, new.span)
 
@@ -203,8 +203,8 @@ class Sizes:
         """The register of an expression over sizes."""
         if isinstance(e, Cast):
             return self.register(e.value)
-        if type(e) in _BINARY:
-            return self.operation(_BINARY[type(e)], self.register(e.a), self.register(e.b))  # type: ignore[attr-defined]
+        if isinstance(e, BinaryOpExpr) and type(e) in _BINARY:
+            return self.operation(_BINARY[type(e)], self.register(e.a), self.register(e.b))
         if isinstance(e, (GT, LE, GE)):
             # a > b is b < a; a >= b is not (a < b).
             a, b = (e.a, e.b) if isinstance(e, GE) else (e.b, e.a)

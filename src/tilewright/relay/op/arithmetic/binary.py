@@ -50,7 +50,7 @@ class Binary(OpCard):
     of_bits: ClassVar[bool] = False
     """Whether the operands must be integers or bools, since these operators work on bits."""
     computed_by: ClassVar[str]
-    np_form: ClassVar[Callable[[Any, Any], Any]]
+    np_form: ClassVar[Callable[[np.ndarray, np.ndarray], np.ndarray]]
     slopes: ClassVar[Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]] | None] = None
     """The adjoints of both sides before the sum over broadcast axes, from (lhs, rhs, result, adjoint of the result)."""
 
@@ -90,7 +90,7 @@ def whole_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _binary(
     key: str,
-    np_form: Callable[[Any, Any], Any],
+    np_form: Callable[[np.ndarray, np.ndarray], np.ndarray],
     doc: str,
     cases: tuple[Sample, ...] = FLOATS,
     dtype: str | None = None,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
+from tilewright.relay.cards.card import OUT_ELEMWISE, Made, OpCard, Operand, TypeRuleError, need
 from tilewright.relay.cards.relations import (
     Dim,
     dims,
@@ -42,7 +41,7 @@ class einsum(OpCard, key="einsum"):
     ]
 
     @classmethod
-    def make(cls, data: Any, equation: str, span: BaseSpan | None = None) -> Any:
+    def make(cls, data: Operand, equation: str, span: BaseSpan | None = None) -> Made:
         """data: a sequence of tensors, or a tuple."""
         return cls.call([data], {"equation": equation}, span)
 
@@ -96,8 +95,8 @@ class einsum(OpCard, key="einsum"):
 def as_products(data: Tuple, equation: str) -> Expr | None:
     """einsum as nn.batch_matmul of transposed and reshaped operands. None if it has no such form, or if dimensions may
     differ."""
-    operands: list[Any] = list(data.fields)
-    shapes = [dims(x.checked_type) for x in operands]
+    operands: list[Expr] = list(data.fields)
+    shapes = [dims(tensor(x.checked_type)) for x in operands]
     terms, result = parse(equation, [len(s) for s in shapes])
     sizes: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -113,12 +112,12 @@ def as_products(data: Tuple, equation: str) -> Expr | None:
         if made is None:
             return None
         operands, terms = [made[0], *operands[2:]], [made[1], *terms[2:]]
-    return operands[0]  # type: ignore[no-any-return]
+    return operands[0]
 
 
 def _product(
-    operands: Sequence[Any], terms: Sequence[str], wanted: set[str], order: str | None, sizes: dict[str, Dim]
-) -> tuple[Any, str] | None:
+    operands: Sequence[Expr], terms: Sequence[str], wanted: set[str], order: str | None, sizes: dict[str, Dim]
+) -> tuple[Expr, str] | None:
     """(the product of two operands, summed over subscripts that neither the rest nor the result needs; its subscripts)."""
     a, b = terms
     batch = [c for c in a if c in b and c in wanted]
@@ -127,7 +126,7 @@ def _product(
     if not summed or any([c not in wanted for c in left + right]):
         return None
 
-    def arranged(x: Any, term: str, outer: list[str]) -> Any:
+    def arranged(x: Expr, term: str, outer: list[str]) -> Expr:
         axes = [term.index(c) for c in (*batch, *outer, *summed)]
         x = x if axes == sorted(axes) else op("transpose")(x, axes)
         shape = [product([sizes[c] for c in part]) for part in (batch, outer, summed)]

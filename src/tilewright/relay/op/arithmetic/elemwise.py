@@ -212,8 +212,8 @@ class cast(OpCard, key="cast"):
         return np.asarray(data != 0 if self.dtype == "bool" else data.astype(self.dtype))
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        source: Any = data.checked_type
-        target: Any = result.checked_type
+        source = tensor(data.checked_type)
+        target = tensor(result.checked_type)
         return [op("cast")(dy, str(source.dtype)) if source.dtype.is_float and target.dtype.is_float else None]
 
 

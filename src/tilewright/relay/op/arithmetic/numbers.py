@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import DataType, PrimExpr, TensorType, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.field_values import numpy_dtype
-from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, constructor, need
+from tilewright.relay.cards.card import BROADCAST, ELEMWISE, Made, OpCard, Operand, constructor, need
 from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
@@ -20,7 +19,9 @@ from tilewright.topi.broadcast import apply
 from tilewright.topi.lang import tir
 
 
-def np_multiply_shift(x: np.ndarray, y: Any, q: int, left: Any, right: Any) -> np.ndarray:
+def np_multiply_shift(
+    x: np.ndarray, y: np.ndarray, q: int, left: np.ndarray | int, right: np.ndarray | int
+) -> np.ndarray:
     """round((x << left) * y * 2 ** -(q + right)), ties upwards, in 64 bits."""
     wide = (x.astype(np.int64) << np.asarray(left, np.int64)) * np.asarray(y, np.int64)
     total = np.asarray(q + np.asarray(right, np.int64))
@@ -75,14 +76,14 @@ class fixed_point_multiply(OpCard, key="fixed_point_multiply"):
         return t
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        def element(*i: Any) -> Any:
+        def element(*i: PrimExpr) -> PrimExpr:
             fraction, bits = tir.const(self.multiplier, "int32"), tir.const(31, "int32")
             return tir.q_multiply_shift(data(*i), fraction, bits, tir.const(-self.shift, "int32"))
 
-        return te.compute(data.shape, element, name="fixed_point_multiply", tag="elemwise")  # type: ignore[no-any-return]
+        return te.compute(data.shape, element, name="fixed_point_multiply", tag="elemwise")
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np_multiply_shift(data, self.multiplier, 31, max(self.shift, 0), max(-self.shift, 0))
+        return np_multiply_shift(data, np.asarray(self.multiplier), 31, max(self.shift, 0), max(-self.shift, 0))
 
 
 class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis"):
@@ -106,15 +107,15 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
     @classmethod
     def make(
         cls,
-        x: Any,
-        y: Any,
-        lshift: Any,
-        rshift: Any,
+        x: Operand,
+        y: Operand,
+        lshift: Operand,
+        rshift: Operand,
         is_lshift_required: bool,
         is_rshift_required: bool,
-        axes: Any,
+        axes: Operand,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """Makes the call. All attributes must be given."""
         attrs = {"is_lshift_required": is_lshift_required, "is_rshift_required": is_rshift_required, "axes": axes}
         return cls.call([x, y, lshift, rshift], attrs, span)
@@ -132,7 +133,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
     def compute(self, data: te.Tensor, multiplier: te.Tensor, lshift: te.Tensor, rshift: te.Tensor) -> te.Tensor:
         axes = [a % len(data.shape) for a in self.axes]
 
-        def element(*i: Any) -> Any:
+        def element(*i: PrimExpr) -> PrimExpr:
             at = [i[a] for a in axes]
             wide: PrimExpr = tir.Cast("int64", data(*i))
             if self.is_lshift_required:
@@ -143,7 +144,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
             half = tir.shift_left(tir.const(1, "int64"), total - tir.const(1, "int64"))
             return tir.Cast("int32", tir.shift_right(wide * tir.Cast("int64", multiplier(*at)) + half, total))
 
-        return te.compute(data.shape, element, name="fixed_point_multiply_per_axis", tag="broadcast")  # type: ignore[no-any-return]
+        return te.compute(data.shape, element, name="fixed_point_multiply_per_axis", tag="broadcast")
 
     def ref(self, data: np.ndarray, multiplier: np.ndarray, lshift: np.ndarray, rshift: np.ndarray) -> np.ndarray:
         shape = [1] * data.ndim
@@ -170,7 +171,7 @@ class cast_like(OpCard, key="cast_like"):
         return data.astype(dtype_like.dtype)
 
     def simplify(self, data: Expr, dtype_like: Expr) -> Expr | None:
-        t: Any = dtype_like.checked_type
+        t = tensor(dtype_like.checked_type)
         return constructor("cast")(data, str(t.dtype))
 
     def grad(self, data: Expr, dtype_like: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class topk(OpCard, key="topk"):
         indices = order.astype(self.dtype)
         return (values, indices) if self.ret_type == "both" else values if self.ret_type == "values" else indices
 
-    def grad(self, data: Expr, result: Expr, dy: Any) -> Sequence[Expr | None]:
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         if self.ret_type == "indices":
             return [None]
         places = op("topk")(data, k=self.k, axis=self.axis, ret_type="indices", is_ascend=self.is_ascend)
@@ -180,7 +180,7 @@ class searchsorted(OpCard, key="searchsorted"):
         return topi.searchsorted(sorted_sequence, values, self.right, self.dtype)
 
     def ref(self, sorted_sequence: np.ndarray, values: np.ndarray) -> np.ndarray:
-        side: Any = "right" if self.right else "left"
+        side: Literal["left", "right"] = "right" if self.right else "left"
         if sorted_sequence.ndim == 1:
             return np.searchsorted(sorted_sequence, values, side).astype(self.dtype)
         out = np.zeros(values.shape, self.dtype)
@@ -211,7 +211,7 @@ class Running(OpCard):
         normal_axis(self.axis, len(t.shape))
         return tensor_type(t.shape, dtype)
 
-    def _ref(self, data: np.ndarray, f: Any, neutral: int) -> np.ndarray:
+    def _ref(self, data: np.ndarray, f: Callable[..., np.ndarray], neutral: int) -> np.ndarray:
         if self.axis is None:
             data = data.reshape(-1)
         axis = self.axis or 0

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import OPAQUE, OpCard, as_expr, need
+from tilewright.relay.cards.card import OPAQUE, Made, OpCard, Operand, as_expr, need
 from tilewright.relay.cards.relations import dims, may_equal, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
 
@@ -100,7 +100,7 @@ class threefry_generate(OpCard, key="random.threefry_generate"):
     samples = [((KEY,), {"out_shape": (2, 3)})]
 
     @classmethod
-    def make(cls, key: Any, shape: Any, span: BaseSpan | None = None) -> Any:
+    def make(cls, key: Operand, shape: Operand, span: BaseSpan | None = None) -> Made:
         """shape: the shape of the words."""
         return cls.call([key], {"out_shape": shape}, span)
 
@@ -174,8 +174,14 @@ class uniform(Drawn, key="random.uniform"):
 
     @classmethod
     def make(
-        cls, key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0, span: BaseSpan | None = None
-    ) -> Any:
+        cls,
+        key: Operand,
+        shape: Operand,
+        dtype: str = "float32",
+        low: Operand = 0.0,
+        high: Operand = 1.0,
+        span: BaseSpan | None = None,
+    ) -> Made:
         """low and high are numbers or scalar expressions."""
         return cls.call([key, scalar(low, dtype), scalar(high, dtype)], {"out_shape": shape, "out_dtype": dtype}, span)
 
@@ -203,13 +209,13 @@ class normal(Drawn, key="random.normal"):
     @classmethod
     def make(
         cls,
-        key: Any,
-        shape: Any,
+        key: Operand,
+        shape: Operand,
         dtype: str = "float32",
-        mean: Any = 0.0,
-        scale: Any = 1.0,
+        mean: Operand = 0.0,
+        scale: Operand = 1.0,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """mean and scale are numbers or scalar expressions."""
         return cls.call(
             [key, scalar(mean, dtype), scalar(scale, dtype)], {"out_shape": shape, "out_dtype": dtype}, span

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import COMM_REDUCE, OpCard, Sample, of_topi
+from tilewright.relay.cards.card import COMM_REDUCE, Made, OpCard, Operand, Sample, of_topi
 from tilewright.relay.cards.relations import Dim, dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import derived, op
@@ -62,7 +62,7 @@ class Reduction(OverAxes):
     samples = CASES
     result_dtype: ClassVar[str | None] = None
     computed_by: ClassVar[str]
-    np_form: ClassVar[Callable[..., Any]]
+    np_form: ClassVar[Callable[..., np.ndarray]]
     slope: ClassVar[Callable[[Reduction, Expr, Expr, Expr], Expr] | None] = None
     """The adjoint of data, from the card, data, and the result and its adjoint with the reduced axes kept."""
 
@@ -86,7 +86,7 @@ class Reduction(OverAxes):
 
 def _reduction(
     key: str,
-    np_form: Callable[..., Any],
+    np_form: Callable[..., np.ndarray],
     doc: str,
     cases: tuple[Sample, ...] = CASES,
     dtype: str | None = None,
@@ -139,14 +139,14 @@ class variance(OverAxes, key="variance"):
     @classmethod
     def make(
         cls,
-        data: Any,
-        axis: Any = None,
+        data: Operand,
+        axis: Operand | None = None,
         keepdims: bool = False,
         exclude: bool = False,
         unbiased: bool = False,
-        with_mean: Any = None,
+        with_mean: Operand | None = None,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """with_mean: the mean, with reduced axes kept; computed if None."""
         centre = with_mean if with_mean is not None else op("mean")(data, axis, True, exclude)
         attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
@@ -215,7 +215,11 @@ class logsumexp(Reduction, key="logsumexp"):
 
 
 def mean_variance(
-    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+    data: Expr,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
 ) -> TupleWrapper:
     """(mean, variance) along `axis`."""
     centre = op("mean")(data, axis, True, exclude)
@@ -224,7 +228,11 @@ def mean_variance(
 
 
 def mean_std(
-    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+    data: Expr,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
 ) -> TupleWrapper:
     """(mean, standard deviation) along `axis`."""
     found = mean_variance(data, axis, keepdims, exclude, unbiased)
@@ -246,7 +254,7 @@ class ArgReduction(OverAxes):
     def infer(self, data: TensorType) -> Type:
         return tensor_type(self.reduced(dims(tensor(data, 0))), "int32")
 
-    def _ref(self, data: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
+    def _ref(self, data: np.ndarray, best: Callable[..., np.ndarray]) -> np.ndarray:
         axes = self.axes(data.ndim)
         rest = [a for a in range(data.ndim) if a not in axes]
         moved = data.transpose(rest + axes).reshape(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import COMM_REDUCE, OpCard, need, several
+from tilewright.relay.cards.card import COMM_REDUCE, Made, OpCard, Operand, need, several
 from tilewright.relay.cards.relations import dims, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr, TupleGetItem, const
 from tilewright.relay.op.adjoint import field, op
@@ -35,15 +33,15 @@ class stft(OpCard, key="stft"):
     @classmethod
     def make(
         cls,
-        data: Any,
+        data: Operand,
         n_fft: int,
         hop_length: int | None = None,
         win_length: int | None = None,
-        window: Any = None,
+        window: Operand | None = None,
         normalized: bool = False,
         onesided: bool = True,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """hop_length: default n_fft // 4. win_length: default n_fft. window: default ones."""
         width = win_length or n_fft
         if window is None:
@@ -67,7 +65,7 @@ class stft(OpCard, key="stft"):
         need(
             not isinstance(length, int) or length >= self.n_fft, "data must hold a window", f"it has {length} places", 0
         )
-        frames: Any = AnyDim() if is_any(length) else (length - self.n_fft) // self.hop_length + 1
+        frames = AnyDim() if is_any(length) else (length - self.n_fft) // self.hop_length + 1
         bins = self.n_fft // 2 + 1 if self.onesided else self.n_fft
         return tensor_type((*batch, bins, frames, 2), dtype)
 
@@ -113,10 +111,10 @@ class dft(OpCard, key="dft"):
 
     def grad(self, re_data: Expr, im_data: Expr, result: Expr, dy: Expr) -> list[Expr]:
         """The transform is symmetric, so its adjoint is the other transform of the conjugate, except for the scale."""
-        t: Any = re_data.checked_type
+        t = tensor(re_data.checked_type)
         back = several("dft")(field(dy, 0), field(dy, 1), inverse=not self.inverse).tuple_value
         size = op("cast")(
             op("take")(op("shape_of")(re_data, dtype="int64"), const(len(t.shape) - 1, "int64")), str(t.dtype)
         )
-        parts: list[Any] = [TupleGetItem(back, i) for i in range(2)]
+        parts = [TupleGetItem(back, i) for i in range(2)]
         return [op("divide")(p, size) if self.inverse else op("multiply")(p, size) for p in parts]

@@ -11,7 +11,17 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OUT_ELEMWISE, OpCard, as_expr, need
+from tilewright.relay.cards.card import (
+    DYNAMIC,
+    OPAQUE,
+    OUT_ELEMWISE,
+    Made,
+    OpCard,
+    Operand,
+    TypeRuleError,
+    as_expr,
+    need,
+)
 from tilewright.relay.cards.relations import Dim, dims, each, is_any, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import op
@@ -60,31 +70,30 @@ def np_entries(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, column
     ]
 
 
-def _parts(data: TensorType, indices: TensorType, indptr: TensorType, first: int) -> tuple[Any, int, int]:
+def _parts(data: TensorType, indices: TensorType, indptr: TensorType, first: int) -> tuple[Dim, int, int]:
     """(rows, block rows, block columns) of a sparse matrix."""
     d = tensor(data, first)
     integers(tensor(indices, first + 1, 1), first + 1)
     p = integers(tensor(indptr, first + 2, 1), first + 2)
     need(len(d.shape) in (1, 3), "the data must be one axis (CSR) or three (BSR)", f"it has {len(d.shape)}", first)
     br, bc = (1, 1) if len(d.shape) == 1 else (dims(d)[1], dims(d)[2])
-    need(
-        isinstance(br, int) and isinstance(bc, int), "the block's extents must be known", f"they are {br} x {bc}", first
-    )
-    given: Any = dims(indices)[0]
+    if not isinstance(br, int) or not isinstance(bc, int):
+        raise TypeRuleError("the block's extents must be known", f"they are {br} x {bc}", first)
+    given = dims(indices)[0]
     need(
         may_equal(given, dims(d)[0]),
         "there must be an index for each entry",
         f"there are {given} for {dims(d)[0]}",
         first + 1,
     )
-    count: Any = dims(p)[0]
+    count = dims(p)[0]
     need(
         not isinstance(count, int) or count,
         "indptr must have a bound more than the matrix rows",
         "it is empty",
         first + 2,
     )
-    return AnyDim() if is_any(count) else (count - 1) * br, br, bc  # type: ignore[return-value]
+    return AnyDim() if is_any(count) else (count - 1) * br, br, bc
 
 
 class sparse_dense(OpCard, key="nn.sparse_dense"):
@@ -101,7 +110,9 @@ class sparse_dense(OpCard, key="nn.sparse_dense"):
     ]
 
     @classmethod
-    def make(cls, dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False, span: BaseSpan | None = None) -> Any:
+    def make(
+        cls, dense_mat: Operand, sparse_mat: Operand, sparse_lhs: bool = False, span: BaseSpan | None = None
+    ) -> Made:
         """sparse_mat: (data, indices, indptr)."""
         if sparse_lhs and not isinstance(dense_mat, Expr):
             dense_mat, sparse_mat = sparse_mat, dense_mat
@@ -116,9 +127,10 @@ class sparse_dense(OpCard, key="nn.sparse_dense"):
         m = dims(d)[0]
         return tensor_type((rows, m) if self.sparse_lhs else (m, rows), dtype)
 
-    def compute(self, *args: te.Tensor) -> te.Tensor:
-        form: Any = topi.nn.sparse_dense
-        return form(*args, self.sparse_lhs)  # type: ignore[no-any-return]
+    def compute(
+        self, dense: te.Tensor, weight_data: te.Tensor, weight_indices: te.Tensor, weight_indptr: te.Tensor
+    ) -> te.Tensor:
+        return topi.nn.sparse_dense(dense, weight_data, weight_indices, weight_indptr, self.sparse_lhs)
 
     def ref(
         self, dense: np.ndarray, weight_data: np.ndarray, weight_indices: np.ndarray, weight_indptr: np.ndarray
@@ -136,7 +148,7 @@ class sparse_transpose(OpCard, key="nn.sparse_transpose"):
     samples = [(CSR, {})]
 
     @classmethod
-    def make(cls, x: Any, span: BaseSpan | None = None) -> Any:
+    def make(cls, x: Operand, span: BaseSpan | None = None) -> Made:
         """x: (data, indices, indptr)."""
         return cls.call(fields_of(x), {}, span)
 
@@ -170,7 +182,7 @@ class sparse_add(OpCard, key="nn.sparse_add"):
     samples = [(((3, 3), *CSR), {})]
 
     @classmethod
-    def make(cls, dense_mat: Any, sparse_mat: Any, span: BaseSpan | None = None) -> Any:
+    def make(cls, dense_mat: Operand, sparse_mat: Operand, span: BaseSpan | None = None) -> Made:
         """sparse_mat: (data, indices, indptr)."""
         return cls.call([dense_mat, *fields_of(sparse_mat)], {}, span)
 
@@ -206,12 +218,12 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
     @classmethod
     def make(
         cls,
-        dense_mat: Any,
-        sparse_mat: Any,
+        dense_mat: Operand,
+        sparse_mat: Operand,
         layout: str = "NHWC",
-        kernel_size: Any = (1, 1),
+        kernel_size: Operand = (1, 1),
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """sparse_mat: (data, indices, indptr)."""
         attrs = {"layout": layout, "kernel_size": kernel_size}
         return cls.call([dense_mat, *fields_of(sparse_mat)], attrs, span)
@@ -261,17 +273,17 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
     @classmethod
     def make(
         cls,
-        sparse_indices: Any,
-        output_shape: Any,
-        sparse_values: Any,
-        default_value: Any = 0,
+        sparse_indices: Operand,
+        output_shape: Operand,
+        sparse_values: Operand,
+        default_value: Operand = 0,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """output_shape: integers, or an expression."""
         if not isinstance(default_value, Expr):
             from tilewright.relay.typing.infer_type import infer_types
 
-            default_value = const(np.array(default_value, str(infer_types(as_expr(sparse_values)).dtype)))  # type: ignore[attr-defined]
+            default_value = const(np.array(default_value, tensor(infer_types(as_expr(sparse_values))).dtype))
         shape = output_shape.value.tolist() if isinstance(output_shape, Constant) else output_shape
         return cls.call([sparse_indices, sparse_values, default_value], {"output_shape": shape}, span)
 
@@ -456,6 +468,6 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) ->
     shape = op("concatenate")([count, rest], axis=0)
     from tilewright.relay.typing.infer_type import infer_types
 
-    dtype = str(infer_types(as_expr(data)).dtype)  # type: ignore[attr-defined]
+    dtype = tensor(infer_types(as_expr(data))).dtype
     start = op("zeros")(shape, dtype)
     return op("scatter_nd")(start, op("expand_dims")(ids, axis=0), data, mode="add")

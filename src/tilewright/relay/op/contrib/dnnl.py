@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 from tilewright.ir import IRModule
+from tilewright.ir.transform import Pass
 from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
-from tilewright.relay.expr import Call, Function
+from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.contrib.partitioning import (
     anchor,
@@ -19,7 +19,8 @@ from tilewright.relay.op.contrib.partitioning import (
     rank,
     take,
 )
-from tilewright.relay.op.contrib.register import register_pattern_table
+from tilewright.relay.op.contrib.register import Table, register_pattern_table
+from tilewright.relay.parameters import Params
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose")
 ELEMENTWISE = ("nn.relu", "tanh", "sigmoid", "clip", "gelu", "swish", "mish")
@@ -51,10 +52,10 @@ def _name(parts: list[str]) -> str:
     return "dnnl." + "_".join([p.removeprefix("nn.") for p in parts])
 
 
-@register_pattern_table("dnnl")  # type: ignore[untyped-decorator]
-def pattern_table() -> list[tuple[Any, ...]]:
+@register_pattern_table("dnnl")
+def pattern_table() -> Table:
     """Patterns of convolutions and dense layers with a bias and one operator after it, larger patterns first."""
-    found: list[tuple[Any, ...]] = []
+    found: list[tuple[str, DFPattern, Callable[[Expr], bool]]] = []
 
     def add(op: str, made: DFPattern, after: list[str]) -> None:
         found.append((_name([op, *after]), made, lambda e: _floats(anchor(e, op))))
@@ -72,7 +73,7 @@ def pattern_table() -> list[tuple[Any, ...]]:
 
 
 def partition_for_dnnl(
-    mod: IRModule, params: Mapping[str, Any] | None = None, alter_layout: bool = True, prune_subgraphs: bool = True
+    mod: IRModule, params: Params | None = None, alter_layout: bool = True, prune_subgraphs: bool = True
 ) -> IRModule:
     """Moves the operators that oneDNN supports into functions for `relay.ext.dnnl`, which a program registers.
 
@@ -81,7 +82,7 @@ def partition_for_dnnl(
     """
     from tilewright.relay import transform
 
-    before: list[Any] = [
+    before: list[Pass] = [
         transform.CanonicalizeOps(), transform.SimplifyInference(), transform.FoldConstant(), transform.FoldScaleAxis(),
         transform.SimplifyExpr(), transform.FoldConstant(),
     ]  # fmt: skip

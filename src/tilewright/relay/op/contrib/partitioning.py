@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType
-from tilewright.ir.transform import PassContext, Sequential
+from tilewright.ir.transform import Pass, PassContext, Sequential
 from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from tilewright.relay.expr import Call, Expr, Function
-from tilewright.relay.op.contrib.register import get_pattern_table
-from tilewright.relay.parameters import bind
+from tilewright.relay.op.contrib.register import Table, get_pattern_table
+from tilewright.relay.parameters import Params, bind
 
-Check = Callable[[Any], bool]
+Check = Callable[[Call], bool]
 
 
 def tensors(e: Expr) -> list[TensorType]:
@@ -28,8 +27,9 @@ def of_dtypes(*names: str) -> Check:
 
 def anchor(e: Expr, *names: str) -> Call:
     """The call of one of these operators in a matched pattern, searched from its last call."""
-    while not (isinstance(e, Call) and type(e.op) is Op and e.op.name in names):
-        e = next(a for a in e.args if isinstance(a, Call))  # type: ignore[attr-defined]
+    assert isinstance(e, Call)
+    while type(e.op) is not Op or e.op.name not in names:
+        e = next(a for a in e.args if isinstance(a, Call))
     return e
 
 
@@ -73,9 +73,9 @@ def take(compiler: str, table: Mapping[str, Check] | Iterable[str], default: Che
 def partition(
     mod: IRModule,
     compiler: str,
-    params: Mapping[str, Any] | None = None,
-    before: Sequence[Any] = (),
-    patterns: Sequence[Any] | None = None,
+    params: Params | None = None,
+    before: Sequence[Pass] = (),
+    patterns: Table | None = None,
 ) -> IRModule:
     """Moves the operators that a compiler supports into functions, after binding `params` and running the passes `before`.
     patterns: used instead of the compiler's table."""

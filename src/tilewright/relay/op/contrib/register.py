@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from tilewright.support.errors import TVMError
 from tilewright.target.kinds import register_external_kind
 
-Table = Sequence[tuple[Any, ...]]
+if TYPE_CHECKING:
+    from tilewright.relay.dataflow_pattern import DFPattern
+    from tilewright.relay.expr import Expr
+
+Table: TypeAlias = "Sequence[tuple[str, DFPattern] | tuple[str, DFPattern, Callable[[Expr], bool]]]"
+Maker: TypeAlias = Callable[[], Table]
 
 _tables: dict[str, Table] = {}
 
@@ -24,7 +29,11 @@ def load_known(compiler: str) -> None:
         import_module(f"{__package__}.{compiler}")
 
 
-def register_pattern_table(compiler: str, table: Callable[[], Table] | None = None) -> Any:
+@overload
+def register_pattern_table(compiler: str, table: None = None) -> Callable[[Maker], Maker]: ...
+@overload
+def register_pattern_table(compiler: str, table: Maker) -> Maker: ...
+def register_pattern_table(compiler: str, table: Maker | None = None) -> Maker | Callable[[Maker], Maker]:
     """Registers the pattern table of a compiler. Decorates a function that returns the table for MergeComposite: a list of (name,
     pattern) or (name, pattern, check), with names that begin with "<compiler>.". The compiler becomes a kind of target.
 
@@ -36,7 +45,7 @@ def register_pattern_table(compiler: str, table: Callable[[], Table] | None = No
             f" {type(compiler).__name__}"
         )
 
-    def register(function: Callable[[], Table]) -> Callable[[], Table]:
+    def register(function: Maker) -> Maker:
         from tilewright.relay.transform.byoc.merge_composite import checked_table
 
         made = function()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -215,7 +215,7 @@ class Convolution(ConvAttrs):
         if self.layouts()[:2] != self.plain or not all([isinstance(e, int) for e in (*extents, *kernel)]):
             return None
         strides, dilation, *padding = self.windows()
-        axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)
+        axes = zip(extents, kernel, *padding, strides, dilation, strict=True)
         found = [(offsets_on_data(*axis), axis) for axis in axes]
         if not any([f for f, _ in found]):
             return None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.cards.card import need
+from tilewright.relay.cards.card import Draw, need
 from tilewright.relay.cards.relations import (
     Dim,
     dims,
@@ -28,7 +27,7 @@ from tilewright.relay.op.convolution.windows import np_conv_transpose
 from tilewright.tir import Any as AnyDim
 
 
-def _small(*shape: int) -> Any:
+def _small(*shape: int) -> Draw:
     """A sample: integers whose products need more than their own 8 bits."""
     return lambda rng: rng.integers(-128, 128, shape).astype(np.int8)
 

@@ -3,15 +3,16 @@ dilation."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, Draw, Made, OpCard, Operand, need
 from tilewright.relay.cards.relations import (
+    Dim,
     dims,
     each,
     is_any,
@@ -51,7 +52,7 @@ class deformable_conv2d(Over2D, key="nn.deformable_conv2d"):
         f = tensor(offset, 1, 4)
         names = ("strides", "padding", "dilation", "groups", "channels", "kernel_size")
         card = conv2d(**{n: getattr(self, n) for n in names})
-        out: Any = card.infer(data, weight)
+        out = tensor(card.infer(data, weight))
         kh, kw = dims(weight)[2:]
         wanted = product([2 * self.deformable_groups, kh, kw])
         shape = dims(f)
@@ -120,17 +121,17 @@ class correlation(OpCard, key="nn.correlation"):
     @classmethod
     def make(
         cls,
-        data1: Any,
-        data2: Any,
+        data1: Operand,
+        data2: Operand,
         kernel_size: int,
         max_displacement: int,
         stride1: int,
         stride2: int,
-        padding: Any,
+        padding: Operand,
         is_multiply: bool,
         layout: str,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """Makes the call. All attributes must be given."""
         attrs = {
             "kernel_size": kernel_size,
@@ -150,9 +151,9 @@ class correlation(OpCard, key="nn.correlation"):
         need(all(map(may_equal, dims(a), dims(b))), "both images must have one shape", f"they are {a} and {b}", 1)
         before, after = pads(self.padding)
         border = self.max_displacement + (self.kernel_size - 1) // 2
-        sizes: list[Any] = []
+        sizes: list[Dim] = []
         for d, p, q in zip(dims(a)[2:], before, after, strict=True):
-            room: Any = AnyDim() if is_any(d) else d + (p + q - 2 * border)
+            room = AnyDim() if is_any(d) else d + (p + q - 2 * border)
             need(
                 not isinstance(room, int) or room > 0,
                 "the windows must fit into the padded images",
@@ -428,7 +429,7 @@ class bitpack(OpCard, key="nn.bitpack"):
         return np.stack(planes, self.bit_axis).astype(self.pack_type)
 
 
-def _bits(high: int, *shape: int) -> Any:
+def _bits(high: int, *shape: int) -> Draw:
     return lambda rng: rng.integers(0, 1 << high, shape).astype(np.int16)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,8 +16,8 @@ FAR = 1 << 31
 """The upper bound of windows' numbers, which lets code compute positions several windows past the data without overflow."""
 
 
-def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
-    """The number of windows along an axis; Any if the extent is Any. Raises TypeRuleError if there is none."""
+def window(d: Dim, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Dim:
+    """The number of windows along an axis; unknown if the extent is. Raises TypeRuleError if there is none."""
     need(
         not any([isinstance(v, int) and v <= 0 for v in (stride, dilation)]),
         "strides and dilations must be positive",
@@ -28,7 +28,7 @@ def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: 
     need(max(numbers) < FAR, f"numbers of windows must be below {FAR}", f"one is {max(numbers)}")
     if is_any(d):
         return AnyDim()
-    count = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)
+    count: Dim = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)
     need(
         not isinstance(count, int) or count > 0,
         "the kernel must fit into the padded data",
@@ -57,7 +57,7 @@ class Windows(NamedTuple):
         """(before, after)."""
         return self.before, self.after
 
-    def counts(self, extents: Sequence[Dim], kernel: Sequence[int]) -> list[Any]:
+    def counts(self, extents: Sequence[Dim], kernel: Sequence[int]) -> list[Dim]:
         """The number of windows along each axis. Raises TypeRuleError if no window fits."""
         axes = zip(extents, kernel, self.before, self.after, self.strides, self.dilation, strict=True)
         return [window(*axis) for axis in axes]

@@ -17,7 +17,7 @@ from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, Operand, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.cards.relations import as_dim, dims, is_any, tensor, tensor_type
-from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.expr import Call, Expr, ExprWithOp, const
 from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
 from tilewright.relay.op.arithmetic import binary, ordering
 from tilewright.relay.op.images import resize
@@ -30,6 +30,9 @@ from tilewright.tir import Any as AnyDim
 Value = int | float | PrimExpr
 """A known element of an argument: a number, or an expression over sizes."""
 
+
+Read = Mapping[int, Sequence[Value]]
+"""The elements that are read, by the number of their argument."""
 
 UNKNOWN = "its attributes are not known yet. Run relay.transform.DynamicToStatic() before gradient"
 
@@ -69,12 +72,12 @@ class Dynamic(OpCard):
                 args.append(as_vector(values.pop(name)))
         return cls.call(args, {k: v for k, v in values.items() if k in own}, span)
 
-    def attribute(self, name: str, values: list[Any]) -> Any:
+    def attribute(self, name: str, values: list[Value]) -> Any:
         """The attribute made from the elements of an argument; a scalar has one element."""
         field = next(f for f in self.of._fields if f.name == name)
         return tuple(values) if field.annotation.startswith("tuple") else values[0]
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         """The static operator, with the elements of the arguments at `reads()` as attributes. It takes the arguments at `kept()`."""
         names = argument_names(type(self))[0]
         own = {f.name for f in self.of._fields}
@@ -83,11 +86,11 @@ class Dynamic(OpCard):
             attrs[names[place]] = self.attribute(names[place], list(elements))
         return self.of(**attrs)
 
-    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+    def settled(self, values: Read, args: Sequence[Type]) -> Read:
         """The elements of the arguments, with codes such as 0 and -1 replaced by their meaning for these types."""
         return values
 
-    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+    def needs(self, values: Read) -> list[tuple[PrimExpr, str, PrimExpr]]:
         """A condition on the values at run time: the expression, the rule in words, and the number that it checks."""
         return []
 
@@ -126,7 +129,7 @@ class Dynamic(OpCard):
         names = argument_names(type(self))[0]
         return [names[i] for i in self.reads()]
 
-    def on_arrays(self, args: Sequence[Any]) -> tuple[OpCard, list[Any]]:
+    def on_arrays(self, args: Sequence[np.ndarray]) -> tuple[OpCard, list[np.ndarray]]:
         """The static operator for arguments that are arrays, and the arguments that it takes."""
         values = {i: np.asarray(args[i]).reshape(-1).tolist() for i in self.reads() if i < len(args)}
         return self.static(values), [args[i] for i in self.kept() if i < len(args)]
@@ -275,16 +278,16 @@ class dyn_topk(Dynamic, key="dyn.topk"):
     def infer(self, data: TensorType, k: TensorType) -> Type:
         return self.inferred([data, k])
 
-    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+    def settled(self, values: Read, args: Sequence[Type]) -> Read:
         """Replaces k < 1 by the extent, since it means all elements."""
         (k,) = values[1]
-        if isinstance(k, int):
+        if not isinstance(k, PrimExpr):
             return values
-        extent = dims(args[0])[self.axis]
+        extent = dims(tensor(args[0], 0))[self.axis]
         need(not is_any(extent), "for k < 1 the extent must be known", f"it is {args[0]}", 0)
         return {1: [Select(LT(k, as_dim(1)), as_dim(extent), k)]}
 
-    def grad(self, data: Expr, k: Expr, result: Expr, dy: Any) -> Sequence[Expr | None]:
+    def grad(self, data: Expr, k: Expr, result: Expr, dy: ExprWithOp) -> Sequence[Expr | None]:
         if self.ret_type == "indices":
             return [None, None]
         attrs = {"axis": self.axis, "ret_type": "indices", "is_ascend": self.is_ascend}
@@ -314,8 +317,9 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
             return super().inferred(args)
         # With strides, the number of elements is unknown.
         shape = dims(tensor(args[0], 0))
-        count: Any = dims(tensor(args[1], 1, 1))[0]
-        need(isinstance(count, int), "the number of bounds must be known", f"begin is {args[1]}", 1)
+        count = dims(tensor(args[1], 1, 1))[0]
+        if not isinstance(count, int):
+            raise TypeRuleError("the number of bounds must be known", f"begin is {args[1]}", 1)
         for a in self.axes if self.axes is not None else range(count):
             shape[a] = AnyDim()
         return tensor_type(tuple(shape), args[0].dtype)
@@ -338,7 +342,7 @@ class dyn_squeeze(Dynamic, key="dyn.squeeze"):
         t, count = tensor(data, 0), tensor(axis, 1).concrete_shape
         return tensor_type(tuple([AnyDim()] * (len(t.shape) - int(np.prod(count)))), t.dtype)
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         for v in values[1]:
             need(isinstance(v, int), "the axes to squeeze must be constant", f"one is {v}", 1)
         return super().static(values)
@@ -360,7 +364,7 @@ class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
         tensor(axis, 1)
         return tensor_type(tuple([AnyDim()] * (len(t.shape) + self.num_newaxis)), t.dtype)
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         need(isinstance(values[1][0], int), "the axis must be constant", f"it is {values[1][0]}", 1)
         return super().static(values)
 
@@ -379,10 +383,10 @@ class dyn_pad(Dynamic, key="dyn.nn.pad"):
     def infer(self, data: TensorType, pad_width: TensorType, pad_value: TensorType) -> Type:
         return self.inferred([data, pad_width, pad_value])
 
-    def attribute(self, name: str, values: list[Any]) -> Any:
+    def attribute(self, name: str, values: list[Value]) -> Any:
         return tuple([tuple(values[k : k + 2]) for k in range(0, len(values), 2)])
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         need(
             self.pad_mode == "constant" or all([isinstance(v, int) for v in values[1]]),
             'pad_width must be constant unless pad_mode is "constant"',
@@ -418,15 +422,15 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
     def infer(self, data: TensorType, size: TensorType, roi: TensorType | None = None) -> Type:
         return self.inferred([data, size])
 
-    def attribute(self, name: str, values: list[Any]) -> Any:
+    def attribute(self, name: str, values: list[Value]) -> Any:
         if name != "roi":
             return tuple(values)
         if self.coordinate_transformation_mode != "tf_crop_and_resize":
             # Only tf_crop_and_resize reads it.
             return None
-        known = all([isinstance(v, (int, float)) for v in values])
-        need(known, "roi must be constant", "its values are not known", 2)
-        return tuple([float(v) for v in values])
+        known = [float(v) for v in values if isinstance(v, (int, float))]
+        need(len(known) == len(values), "roi must be constant", "its values are not known", 2)
+        return tuple(known)
 
 
 class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
@@ -444,7 +448,7 @@ class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
     def infer(self, data: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:
         return _scaled(data, self.layout, "HW")
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         return super().static(_known_scales(values))
 
 
@@ -465,7 +469,7 @@ class dyn_upsampling3d(Dynamic, key="dyn.nn.upsampling3d"):
     def infer(self, data: TensorType, scale_d: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:
         return _scaled(data, self.layout, "DHW")
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         return super().static(_known_scales(values))
 
 
@@ -474,10 +478,13 @@ def _scaled(data: TensorType, layout: str, letters: str) -> Type:
     return tensor_type(tuple([AnyDim() if c in letters else d for c, d in zip(layout, t.shape, strict=True)]), t.dtype)
 
 
-def _known_scales(values: Mapping[int, Sequence[Any]]) -> dict[int, list[float]]:
+def _known_scales(values: Read) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
     for place, (v,) in values.items():
-        need(isinstance(v, (int, float)), "the scales must be constant", f"one is {v}", place)
-    return {place: [float(v)] for place, (v,) in values.items()}
+        if not isinstance(v, (int, float)):
+            raise TypeRuleError("the scales must be constant", f"one is {v}", place)
+        found[place] = [float(v)]
+    return found
 
 
 class dyn_arange(Dynamic, key="dyn.arange"):
@@ -500,7 +507,7 @@ class dyn_arange(Dynamic, key="dyn.arange"):
 
     def expand(self, start: Expr, stop: Expr, step: Expr) -> Expr:
         """Computes the number of elements, then scales as many integers."""
-        types: list[Any] = [e.checked_type for e in (start, stop, step)]
+        types = [tensor(e.checked_type) for e in (start, stop, step)]
         whole = not any([t.dtype.is_float for t in types])
         bounds = [op("reshape")(e, ()) if t.shape else e for e, t in zip((start, stop, step), types, strict=True)]
         first, last, by = [op("cast")(e, "int64" if whole else "float64") for e in bounds]
@@ -530,7 +537,7 @@ class iota(Dynamic, key="dyn.iota"):
         tensor(number, 0)
         return tensor_type((AnyDim(),), self.dtype)
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         """A range from 0."""
         attrs: dict[str, Any] = {"start": 0, "stop": values[0][0], "step": 1, "dtype": self.dtype}
         return self.of(**attrs)
@@ -561,7 +568,7 @@ class prefix(Dynamic, key="dyn.prefix"):
         tensor(number, 1)
         return tensor_type((AnyDim(), *t.shape[1:]), t.dtype)
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         """A slice."""
         attrs: dict[str, Any] = {"begin": (0,), "end": (values[1][0],), "axes": (0,)}
         return self.of(**attrs)

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
+from tilewright.relay.cards.card import INJECTIVE, OPAQUE, Draw, Made, OpCard, Operand, as_expr, need
 from tilewright.relay.cards.relations import Dim, dims, is_any, may_equal, product, tensor, tensor_type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.movement.indexing import integers
@@ -28,7 +28,7 @@ def np_overlap(a: np.ndarray, b: np.ndarray) -> float:
     return float(both / union) if union > 0 else 0.0
 
 
-def _boxes(batch: int, count: int, classes: int) -> Any:
+def _boxes(batch: int, count: int, classes: int) -> Draw:
     """A sample: rows (class, score, x, y, x, y), all scores different."""
 
     def make(rng: np.random.Generator) -> np.ndarray:
@@ -111,15 +111,15 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
     @classmethod
     def make(
         cls,
-        cls_prob: Any,
-        loc_pred: Any,
-        anchor: Any,
+        cls_prob: Operand,
+        loc_pred: Operand,
+        anchor: Operand,
         clip: bool = True,
         threshold: float = 0.01,
         variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
         keep_background: bool = False,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """Returns the rows and their number."""
         attrs = {"clip": clip, "threshold": threshold, "variances": variances, "keep_background": keep_background}
         return cls.call([cls_prob, loc_pred, anchor], attrs, span)
@@ -177,8 +177,13 @@ class get_valid_counts(OpCard, key="vision.get_valid_counts"):
 
     @classmethod
     def make(
-        cls, data: Any, score_threshold: Any, id_index: int = 0, score_index: int = 1, span: BaseSpan | None = None
-    ) -> Any:
+        cls,
+        data: Operand,
+        score_threshold: Operand,
+        id_index: int = 0,
+        score_index: int = 1,
+        span: BaseSpan | None = None,
+    ) -> Made:
         """score_threshold: a number or an expression."""
         given = score_threshold if isinstance(score_threshold, Expr) else as_expr(np.array(score_threshold, np.float32))
         return cls.call([data, given], {"id_index": id_index, "score_index": score_index}, span)
@@ -245,11 +250,11 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
     @classmethod
     def make(
         cls,
-        data: Any,
-        valid_count: Any,
-        indices: Any,
-        max_output_size: Any = -1,
-        iou_threshold: Any = 0.5,
+        data: Operand,
+        valid_count: Operand,
+        indices: Operand,
+        max_output_size: Operand = -1,
+        iou_threshold: Operand = 0.5,
         force_suppress: bool = False,
         top_k: int = -1,
         coord_start: int = 2,
@@ -258,7 +263,7 @@ class non_max_suppression(OpCard, key="vision.non_max_suppression"):
         return_indices: bool = True,
         invalid_to_bottom: bool = False,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """max_output_size, iou_threshold: numbers or expressions."""
         most = max_output_size if isinstance(max_output_size, Expr) else as_expr(np.array(max_output_size, np.int32))
         limit = iou_threshold if isinstance(iou_threshold, Expr) else as_expr(np.array(iou_threshold, np.float32))
@@ -369,14 +374,14 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
     @classmethod
     def make(
         cls,
-        boxes: Any,
-        scores: Any,
-        max_output_boxes_per_class: Any = -1,
-        iou_threshold: Any = -1.0,
-        score_threshold: Any = -1.0,
+        boxes: Operand,
+        scores: Operand,
+        max_output_boxes_per_class: Operand = -1,
+        iou_threshold: Operand = -1.0,
+        score_threshold: Operand = -1.0,
         output_format: str = "onnx",
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """The scalars are numbers or expressions."""
         scalars = [
             v if isinstance(v, Expr) else as_expr(np.array(v, dtype))
@@ -493,7 +498,7 @@ class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppressio
     def ref(self, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, ...]:
         scalars = np.array(self.max_detections_per_class), np.array(self.iou_threshold), np.array(self.score_threshold)
         objects = scores[:, scores.shape[1] - self.num_classes :]
-        suppress: Any = all_class_non_max_suppression
+        suppress = all_class_non_max_suppression
         rows, best, number = suppress(output_format="tensorflow").ref(boxes, objects, *scalars)
         shape = (len(boxes), self.max_detections)
         found = np.zeros((*shape, 4), scores.dtype), np.zeros(shape, scores.dtype), np.zeros(shape, scores.dtype)

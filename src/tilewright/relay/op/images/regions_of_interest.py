@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.cards.card import OPAQUE, OpCard, need
+from tilewright.relay.cards.card import OPAQUE, Draw, OpCard, need
 from tilewright.relay.cards.relations import dims, each, may_equal, product, tensor, tensor_type
 from tilewright.relay.op.images.detection import NO_GRADIENT, np_overlap
 from tilewright.relay.op.movement.indexing import need_elements
 
 
-def _regions(images: int, count: int, extent: float) -> Any:
+def _regions(images: int, count: int, extent: float) -> Draw:
     def make(rng: np.random.Generator) -> np.ndarray:
         corner = rng.uniform(0, extent / 2, (count, 2))
         image = rng.integers(0, images, (count, 1))
@@ -23,7 +21,7 @@ def _regions(images: int, count: int, extent: float) -> Any:
     return make
 
 
-def _image(data: np.ndarray, number: Any) -> np.ndarray:
+def _image(data: np.ndarray, number: float) -> np.ndarray:
     """The image of a region. A number out of bounds is clipped."""
     return np.asarray(data[int(np.clip(np.nan_to_num(number), 0, len(data) - 1))])
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, Made, OpCard, Operand, need
 from tilewright.relay.cards.relations import Dim, dims, each, known_extent, may_equal, need_count, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
 from tilewright.relay.op.movement.indexing import integers, need_elements
@@ -46,16 +45,16 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
     @classmethod
     def make(
         cls,
-        data: Any,
-        boxes: Any,
-        box_indices: Any,
+        data: Operand,
+        boxes: Operand,
+        box_indices: Operand,
         crop_size: Sequence[int],
         layout: str,
         method: str = "bilinear",
         extrapolation_value: float = 0,
         out_dtype: str | None = None,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         """crop_size: (height, width)."""
         attrs = {"crop_size": crop_size, "layout": layout, "method": method, "extrapolation_value": extrapolation_value}
         return cls.call([data, boxes, box_indices], {**attrs, "out_dtype": out_dtype or ""}, span)
@@ -86,7 +85,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
 
     def ref(self, data: np.ndarray, boxes: np.ndarray, box_indices: np.ndarray) -> np.ndarray:
         y_axis, x_axis = spatial_axes(self.layout)
-        real: Any = np.float64 if data.dtype == np.float64 else np.float32
+        real = np.float64 if data.dtype == np.float64 else np.float32
         out = []
         for box, image in zip(boxes.astype(real), np.clip(box_indices, 0, len(data) - 1), strict=True):
             part = data[image].astype(real)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import TensorType, Type
+from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.relay.cards.card import OPAQUE, OpCard, need
 from tilewright.relay.cards.relations import dims, may_equal, same_dtype, tensor, tensor_type
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Expr, ExprWithOp
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.movement.indexing import integers, need_elements, within
 from tilewright.topi.indexing import data_index
@@ -38,7 +37,8 @@ class cross_entropy(OpCard, key="nn.cross_entropy"):
     def compute(self, predictions: te.Tensor, targets: te.Tensor) -> te.Tensor:
         total = topi.sum(self._terms(predictions, targets))
         batch = topi.utils.to(topi.utils.shape_of(predictions)[0], predictions.dtype)
-        return te.compute((), lambda: -total() / batch, name="cross_entropy", tag="injective")  # type: ignore[no-any-return]
+        loss: te.Tensor = te.compute((), lambda: -total() / batch, name="cross_entropy", tag="injective")
+        return loss
 
     def _terms(self, predictions: te.Tensor, targets: te.Tensor) -> te.Tensor:
         return topi.multiply(topi.log(predictions), targets)
@@ -46,12 +46,14 @@ class cross_entropy(OpCard, key="nn.cross_entropy"):
     def ref(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.asarray(-np.sum(np.log(predictions) * targets) / len(predictions), predictions.dtype)
 
-    def _share(self, predictions: Expr, dy: Expr) -> Any:
+    def _share(self, predictions: Expr, dy: ExprWithOp) -> ExprWithOp:
         """The adjoint of the negative mean over the batch, for the sum."""
         batch = op("take")(op("shape_of")(predictions, dtype="int64"), op_scalar(0))
         return op("negative")(dy) / op("cast")(batch, str(tensor(predictions.checked_type).dtype))
 
-    def grad(self, predictions: Any, targets: Any, result: Any, dy: Any) -> Sequence[Expr | None]:
+    def grad(
+        self, predictions: ExprWithOp, targets: ExprWithOp, result: ExprWithOp, dy: ExprWithOp
+    ) -> Sequence[Expr | None]:
         share = self._share(predictions, dy)
         return [share * targets / predictions, share * op("log")(predictions)]
 
@@ -74,7 +76,9 @@ class cross_entropy_with_logits(cross_entropy, key="nn.cross_entropy_with_logits
     def ref(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.asarray(-np.sum(predictions * targets) / len(predictions), predictions.dtype)
 
-    def grad(self, predictions: Any, targets: Any, result: Any, dy: Any) -> Sequence[Expr | None]:
+    def grad(
+        self, predictions: ExprWithOp, targets: ExprWithOp, result: ExprWithOp, dy: ExprWithOp
+    ) -> Sequence[Expr | None]:
         share = self._share(predictions, dy)
         return [share * targets, share * predictions]
 
@@ -126,10 +130,10 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         skipped = tir.const(self.ignore_index, targets.dtype)
         zero = tir.const(0, predictions.dtype)
 
-        def kind(*i: Any) -> Any:
+        def kind(*i: PrimExpr) -> PrimExpr:
             return data_index(targets(*i), as_int(weights.shape[0]), "signed")
 
-        def term(*i: Any) -> Any:
+        def term(*i: PrimExpr) -> PrimExpr:
             value = -predictions(i[0], kind(*i), *i[1:]) * weights(kind(*i))
             return tir.if_then_else(tir.EQ(targets(*i), skipped), zero, value)
 
@@ -158,10 +162,13 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         total = terms.sum()
         return np.asarray(total / shares.sum() if self.reduction == "mean" else total, predictions.dtype)
 
-    def grad(self, predictions: Any, targets: Any, weights: Any, result: Any, dy: Any) -> Sequence[Expr | None]:
-        dtype = str(predictions.checked_type.dtype)
+    def grad(
+        self, predictions: ExprWithOp, targets: ExprWithOp, weights: ExprWithOp, result: ExprWithOp, dy: ExprWithOp
+    ) -> Sequence[Expr | None]:
+        dtype = str(tensor(predictions.checked_type).dtype)
         skipped = op("cast")(
-            op("full_like")(targets, op("cast")(op_scalar(self.ignore_index), str(targets.checked_type.dtype))), "int64"
+            op("full_like")(targets, op("cast")(op_scalar(self.ignore_index), str(tensor(targets.checked_type).dtype))),
+            "int64",
         )
         kept = op("cast")(op("not_equal")(op("cast")(targets, "int64"), skipped), dtype)
         safe = op("cast")(targets, "int64") * op("cast")(kept, "int64")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from tilewright.relay.cards.card import (
     INJECTIVE,
     OPAQUE,
     OUT_ELEMWISE,
+    Draw,
+    Made,
     OpCard,
     any_bytes,
     constructor,
@@ -91,7 +92,7 @@ def _along(v: np.ndarray, axis: int, ndim: int) -> np.ndarray:
     return v.reshape(shape)
 
 
-def _positive(*shape: int) -> Any:
+def _positive(*shape: int) -> Draw:
     return lambda rng: rng.uniform(0.5, 2.0, shape).astype(np.float32)
 
 
@@ -299,7 +300,7 @@ class dropout(OpCard, key="nn.dropout"):
     samples = [(((2, 5),), {})]
 
     @classmethod
-    def make(cls, data: Expr, rate: float = 0.5, span: BaseSpan | None = None) -> Any:
+    def make(cls, data: Expr, rate: float = 0.5, span: BaseSpan | None = None) -> Made:
         return TupleGetItem(cls.call([data], {"rate": rate}, span), 0)
 
     def infer(self, data: TensorType) -> Type:

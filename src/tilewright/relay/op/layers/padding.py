@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import FloatImm, IntImm, TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, Made, OpCard, Operand, has_expressions, need
 from tilewright.relay.cards.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.relay.expr import Expr, const
 from tilewright.tir import Any as AnyDim
@@ -34,18 +34,18 @@ class pad(OpCard, key="nn.pad"):
     def make(
         cls,
         data: Expr,
-        pad_width: Any,
-        pad_value: Any = 0,
+        pad_width: Expr | Sequence[Sequence[int | Expr]],
+        pad_value: Operand = 0,
         pad_mode: str = "constant",
         span: BaseSpan | None = None,
-    ) -> Any:
-        width = pad_width
-        if not has_expressions(pad_width):
-            width = tuple([tuple([int(p) for p in w]) for w in pad_width])
+    ) -> Made:
+        width: Any = pad_width
+        if not has_expressions(width):
+            width = tuple([tuple([int(p) for p in w]) for w in width])
         if isinstance(pad_value, (int, float)):
             from tilewright.relay.typing.infer_type import infer_types
 
-            pad_value = const(np.array(pad_value, str(infer_types(data).dtype)))  # type: ignore[attr-defined]
+            pad_value = const(np.array(pad_value, tensor(infer_types(data)).dtype))
         return cls.call([data, pad_value], {"pad_width": width, "pad_mode": pad_mode}, span)
 
     def infer(self, data: TensorType, pad_value: TensorType) -> Type:
@@ -86,7 +86,7 @@ class pad(OpCard, key="nn.pad"):
         width = [(max(b, 0), max(a, 0)) for b, a in self.pad_width]
         if self.pad_mode == "constant":
             return np.pad(cut, width, constant_values=pad_value.item())
-        return np.pad(cut, width, self.pad_mode)  # type: ignore[call-overload,no-any-return]
+        return np.pad(cut, width, "edge" if self.pad_mode == "edge" else "reflect")
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Pads blocked data in H and W."""
@@ -95,14 +95,14 @@ class pad(OpCard, key="nn.pad"):
         return LayoutChoice(self.replace(pad_width=(*self.pad_width, (0, 0))), [args[0], None], args[0])
 
 
-def _grown(d: Any, before: Any, after: Any) -> Any:
+def _grown(d: Dim, before: Dim, after: Dim) -> Dim:
     if any([is_any(v) for v in (d, before, after)]):
         return d if isinstance(before, int) and isinstance(after, int) and before + after == 0 else AnyDim()
     by = before + after
     return d if isinstance(by, int) and by == 0 else d + by
 
 
-def need_reach(shape: Sequence[Dim], pad_width: Sequence[Sequence[Any]], edge: int) -> None:
+def need_reach(shape: Sequence[Dim], pad_width: Sequence[Sequence[Dim]], edge: int) -> None:
     """Refuses a mirror image that is longer than the axis. edge: 1 if the edge element is not part of the image, else 0."""
     for k, (extent, (before, after)) in enumerate(zip(shape, pad_width, strict=True)):
         if not isinstance(before, int) or not isinstance(after, int) or is_any(extent) or max(before, after) <= 0:
@@ -133,7 +133,7 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
     @classmethod
     def make(
         cls, data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMMETRIC", span: BaseSpan | None = None
-    ) -> Any:
+    ) -> Made:
         return cls.call(
             [data], {"pad_width": tuple([tuple([int(p) for p in w]) for w in pad_width]), "mode": mode}, span
         )

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
-from tilewright.relay.cards.relations import Dim, dims, each, may_equal, tensor, tensor_type
+from tilewright.relay.cards.relations import Dim, dims, each, known_extent, may_equal, tensor, tensor_type
 from tilewright.relay.op.convolution.windows import pads, window
 from tilewright.topi.transform import layout_axes, spatial_axes
 
@@ -65,7 +65,7 @@ class Pool(OpCard):
         out: list[int] = list(data.shape)
         widths = [(0, 0)] * data.ndim
         for j, a in enumerate(axes):
-            out[a] = window(data.shape[a], ks[j], before[j], after[j], ss[j], ds[j], self.ceil_mode)
+            out[a] = known_extent(window(data.shape[a], ks[j], before[j], after[j], ss[j], ds[j], self.ceil_mode))
             reach = (out[a] - 1) * ss[j] + (ks[j] - 1) * ds[j] + 1
             widths[a] = (before[j], max(after[j], reach - data.shape[a] - before[j]))
         counted = np.ones(data.shape, data.dtype)

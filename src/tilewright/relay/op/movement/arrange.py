@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, OPAQUE, Indexed, OpCard, as_expr, need
+from tilewright.relay.cards.card import INJECTIVE, OPAQUE, Indexed, Made, OpCard, Operand, as_expr, need
 from tilewright.relay.cards.relations import (
     Dim,
     broadcast_shapes,
@@ -53,7 +52,7 @@ class sliding_window(OpCard, key="sliding_window"):
             f"they are {self.window_shape} and {self.strides} for {len(shape) - at} axes",
         )
         need(min(self.strides, default=1) > 0, "strides must be positive", f"they are {self.strides}")
-        places: list[Any] = []
+        places: list[Dim] = []
         for d, w, s in zip(shape[at:], self.window_shape, self.strides, strict=True):
             need(not isinstance(d, int) or w <= d, "the window must fit into the data", f"it has {w} of {d}", 0)
             places.append(AnyDim() if is_any(d) else (d - w) // s + 1)
@@ -79,17 +78,16 @@ class meshgrid(OpCard, key="meshgrid"):
     samples = [(([(2,), (3,), (4,)],), {}), (([(2,), (3,), (4,)],), {"indexing": "xy"})]
 
     @classmethod
-    def make(cls, data: Any, indexing: str = "ij", span: BaseSpan | None = None) -> Any:
+    def make(cls, data: Tuple | Sequence[Operand], indexing: str = "ij", span: BaseSpan | None = None) -> Made:
         """Returns one grid for each vector."""
-        count = len(data) if isinstance(data, (list, tuple)) else len(data.fields)
-        return TupleWrapper(cls.call([data], {"indexing": indexing}, span), count)
+        return TupleWrapper(cls.call([data], {"indexing": indexing}, span), len(data))
 
     def infer(self, data: TupleType) -> Type:
         fields = tuple_fields(data)
         need(self.indexing in ("ij", "xy"), 'indexing must be "ij" or "xy"', f"it is {self.indexing!r}")
         for f in fields:
             need(len(f.shape) <= 1, "the grids are of vectors", f"one is {f}", 0)
-        shape: list[Any] = [dims(f)[0] if f.shape else 1 for f in fields]
+        shape: list[Dim] = [dims(f)[0] if f.shape else 1 for f in fields]
         if self.indexing == "xy" and len(shape) > 1:
             shape[:2] = shape[1], shape[0]
         return TupleType(tuple([tensor_type(tuple(shape), f.dtype) for f in fields]))
@@ -98,7 +96,9 @@ class meshgrid(OpCard, key="meshgrid"):
         return topi.meshgrid(data, self.indexing)
 
     def ref(self, data: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        return tuple([np.ascontiguousarray(g) for g in np.meshgrid(*data, indexing=self.indexing)])  # type: ignore[call-overload]
+        return tuple(
+            [np.ascontiguousarray(g) for g in np.meshgrid(*data, indexing="xy" if self.indexing == "xy" else "ij")]
+        )
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         made: list[Expr] = []
@@ -147,7 +147,7 @@ class reverse_sequence(OpCard, key="reverse_sequence"):
         return [op("reverse_sequence")(dy, seq_lengths, seq_axis=self.seq_axis, batch_axis=self.batch_axis), None]
 
 
-def integers_of(value: Any, name: str) -> tuple[int, ...]:
+def integers_of(value: Expr | Sequence[int], name: str) -> tuple[int, ...]:
     """The integers of a constant or a sequence. Raises TypeError for an expression of unknown value."""
     if isinstance(value, Constant):
         return tuple([int(v) for v in value.value.reshape(-1)])
@@ -169,7 +169,15 @@ class strided_set(OpCard, key="strided_set"):
     ]
 
     @classmethod
-    def make(cls, data: Any, v: Any, begin: Any, end: Any, strides: Any = None, span: BaseSpan | None = None) -> Any:
+    def make(
+        cls,
+        data: Operand,
+        v: Operand,
+        begin: Expr | Sequence[int],
+        end: Expr | Sequence[int],
+        strides: Expr | Sequence[int] | None = None,
+        span: BaseSpan | None = None,
+    ) -> Made:
         """begin, end, strides: integers or constants."""
         attrs = {"begin": integers_of(begin, "begin"), "end": integers_of(end, "end")}
         if strides is not None:
@@ -316,7 +324,7 @@ class unravel_index(OpCard, key="unravel_index"):
     ]
 
     @classmethod
-    def make(cls, indices: Any, shape: Any, span: BaseSpan | None = None) -> Any:
+    def make(cls, indices: Operand, shape: Expr | Sequence[int], span: BaseSpan | None = None) -> Made:
         """shape: an expression, or integers."""
         if not isinstance(shape, Expr):
             shape = as_expr(np.array([int(v) for v in shape], np.int32))
@@ -353,7 +361,14 @@ class matrix_set_diag(OpCard, key="matrix_set_diag"):
     ]
 
     @classmethod
-    def make(cls, data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT", span: BaseSpan | None = None) -> Any:
+    def make(
+        cls,
+        data: Operand,
+        diagonal: Operand,
+        k: int | Sequence[int] = 0,
+        align: str = "RIGHT_LEFT",
+        span: BaseSpan | None = None,
+    ) -> Made:
         """k: one diagonal, or the lowest and the highest. align: the alignment of shorter diagonals above the main one, then below
         it."""
         low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
@@ -433,7 +448,7 @@ class adv_index(OpCard, key="adv_index"):
     ]
 
     @classmethod
-    def make(cls, inputs: Any, span: BaseSpan | None = None) -> Any:
+    def make(cls, inputs: Operand, span: BaseSpan | None = None) -> Made:
         """inputs: the data, then its indices."""
         return cls.call([inputs], {}, span)
 
@@ -482,7 +497,7 @@ class trilu(OpCard, key="trilu"):
     ]
 
     @classmethod
-    def make(cls, data: Any, k: Any, upper: bool = True, span: BaseSpan | None = None) -> Any:
+    def make(cls, data: Operand, k: Operand, upper: bool = True, span: BaseSpan | None = None) -> Made:
         """k: an expression or an integer."""
         return cls.call([data, as_expr(np.array(k, np.int32)) if isinstance(k, int) else k], {"upper": upper}, span)
 

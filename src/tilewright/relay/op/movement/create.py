@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
+from tilewright.relay.cards.card import ELEMWISE, INJECTIVE, OPAQUE, Made, OpCard, Operand, TypeRuleError, need
 from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, const
 from tilewright.relay.op.adjoint import op
@@ -118,10 +117,11 @@ class full_like(OpCard, key="full_like"):
         return [None, op("cast")(op("sum")(dy), str(tensor(fill_value.checked_type).dtype))]
 
 
-def _number(value: Any, name: str) -> float:
+def _number(value: Operand, name: str) -> float:
     if isinstance(value, Constant):
         return float(value.value.item()) if value.value.dtype.kind == "f" else int(value.value.item())
-    need(isinstance(value, (int, float)), f"{name} must be a number or a constant", f"it is {type(value).__name__}")
+    if not isinstance(value, (int, float)):
+        raise TypeRuleError(f"{name} must be a number or a constant", f"it is {type(value).__name__}")
     return float(value) if isinstance(value, float) else int(value)
 
 
@@ -141,8 +141,13 @@ class arange(OpCard, key="arange"):
 
     @classmethod
     def make(
-        cls, start: Any, stop: Any = None, step: Any = None, dtype: str = "float32", span: BaseSpan | None = None
-    ) -> Any:
+        cls,
+        start: Operand,
+        stop: Operand | None = None,
+        step: Operand | None = None,
+        dtype: str = "float32",
+        span: BaseSpan | None = None,
+    ) -> Made:
         if stop is None:
             start, stop = 0, start
         step = 1 if step is None else step

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, Indexed, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, Draw, Indexed, Made, OpCard, need
 from tilewright.relay.cards.relations import (
     Dim,
     as_dim,
@@ -30,7 +29,7 @@ from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
 
 
-def picks(high: int, *shape: int) -> Any:
+def picks(high: int, *shape: int) -> Draw:
     """A sample argument: random indices from 0 to `high` - 1."""
     return lambda rng: rng.integers(0, high, shape).astype(np.int32)
 
@@ -184,7 +183,7 @@ class gather(OpCard, key="gather"):
     samples = [(((3, 4), picks(3, 2, 4)), {"axis": 0}), (((3, 4), picks(4, 3, 6)), {"axis": -1})]
 
     @classmethod
-    def make(cls, data: Expr, axis: int, indices: Expr, span: BaseSpan | None = None) -> Any:
+    def make(cls, data: Expr, axis: int, indices: Expr, span: BaseSpan | None = None) -> Made:
         return cls.call([data, indices], {"axis": axis}, span)
 
     def infer(self, data: TensorType, indices: TensorType) -> Type:
@@ -301,6 +300,6 @@ class one_hot(OpCard, key="one_hot"):
         off_part = op("subtract")(op("sum")(dy), on_part)
         made: list[Expr | None] = [None]
         for part, v in ((on_part, on_value), (off_part, off_value)):
-            t: Any = v.checked_type
+            t = tensor(v.checked_type)
             made.append(op("cast")(part, str(t.dtype)))
         return made

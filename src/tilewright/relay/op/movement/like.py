@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OpCard, constructor, need
 from tilewright.relay.cards.relations import (
+    Dim,
     broadcast_shapes,
     dims,
     is_static,
@@ -23,6 +23,7 @@ from tilewright.relay.cards.relations import (
 )
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import derived, op, summed_like
+from tilewright.relay.op.movement.reshaping import static
 
 
 class broadcast_to_like(OpCard, key="broadcast_to_like"):
@@ -52,7 +53,7 @@ class broadcast_to_like(OpCard, key="broadcast_to_like"):
         return [summed_like(dy, data), None]
 
     def simplify(self, data: Expr, broadcast_type: Expr) -> Expr | None:
-        t: Any = broadcast_type.checked_type
+        t = tensor(broadcast_type.checked_type)
         return constructor("broadcast_to")(data, t.concrete_shape) if is_static(t) else None
 
 
@@ -82,8 +83,8 @@ class collapse_sum_like(OpCard, key="collapse_sum_like"):
         return [op("broadcast_to_like")(dy, data), None]
 
     def simplify(self, data: Expr, collapse_type: Expr) -> Expr | None:
-        t: Any = data.checked_type
-        like: Any = collapse_type.checked_type
+        t = tensor(data.checked_type)
+        like = tensor(collapse_type.checked_type)
         if len(t.shape) == len(like.shape) and all(
             [known_equal(a, b) for a, b in zip(t.shape, like.shape, strict=True)]
         ):
@@ -135,7 +136,7 @@ class reshape_like(OpCard, key="reshape_like"):
     fuse = INJECTIVE
     samples = [(((2, 6), (3, 4)), {}), (((2, 6, 5), (3, 2)), {"lhs_begin": 1, "lhs_end": 2})]
 
-    def shape(self, own: list[Any], like: list[Any]) -> list[Any]:
+    def shape(self, own: list[Dim], like: list[Dim]) -> list[Dim]:
         """The result's dimensions."""
         parts = []
         for shape, begin, end in ((own, self.lhs_begin, self.lhs_end), (like, self.rhs_begin, self.rhs_end)):
@@ -160,7 +161,7 @@ class reshape_like(OpCard, key="reshape_like"):
         return topi.reshape(data, self.shape(list(own), list(like)))
 
     def ref(self, data: np.ndarray, shape_like: np.ndarray) -> np.ndarray:
-        return data.reshape(self.shape(list(data.shape), list(shape_like.shape)))
+        return data.reshape(static(self.shape(list(data.shape), list(shape_like.shape))))
 
     def grad(self, data: Expr, shape_like: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return [op("reshape_like")(dy, data), None]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
+from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, Made, OpCard, TypeRuleError, need
 from tilewright.relay.cards.relations import (
     Dim,
     as_dim,
@@ -38,7 +37,7 @@ from tilewright.tir.op import max as larger
 from tilewright.topi.transform import layout_axes, layout_shape
 
 
-def plus(a: Dim, b: Dim) -> Any:
+def plus(a: Dim, b: Dim) -> Dim:
     """a + b; Any if one of them is Any."""
     return AnyDim() if is_any(a) or is_any(b) else a + b
 
@@ -50,7 +49,7 @@ def tuple_fields(data: Type) -> list[TensorType]:
     return [tensor(f, 0) for f in data.fields]
 
 
-def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> list[Dim]:
+def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim], allowzero: bool) -> list[Dim]:
     """The shape after reshape with the codes `newshape`: 0 keeps an extent, -1 infers one, -2 keeps all remaining extents, -3
     merges two, -4 splits one. A code that is an expression stands for an extent, for 0, or (if no other code is) for -1,
     depending on its value."""
@@ -105,8 +104,8 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
             src += 2
         elif code == -4:
             need(i + 2 < len(codes), "-4 in newshape is followed by two extents", f"newshape is {tuple(newshape)}", 0)
-            a: Any = codes[i + 1]
-            b: Any = codes[i + 2]
+            a = codes[i + 1]
+            b = codes[i + 2]
             whole = shape[src]
             need(
                 not (a == -1 and b == -1), "only one of -4's two extents may be -1", f"newshape is {tuple(newshape)}", 0
@@ -134,14 +133,14 @@ def _infer_open(shape: Sequence[Dim], out: list[Dim], places: Sequence[int]) -> 
     if any([is_any(d) for d in (*shape, *out)]):
         return [AnyDim() if k in places else d for k, d in enumerate(out)]
     minus = as_dim(-1)
-    fixed: list[Any] = [
+    fixed: list[Dim] = [
         Select(EQ(as_dim(d), minus), as_dim(1), as_dim(d)) if k in places else d for k, d in enumerate(out)
     ]
-    rest: Any = as_dim(product(shape)) // as_dim(product(fixed))
+    rest = as_dim(product(shape)) // as_dim(product(fixed))
     return [Select(EQ(as_dim(d), minus), rest, as_dim(d)) if k in places else d for k, d in enumerate(out)]
 
 
-def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newshape: Sequence[int]) -> list[Dim]:
+def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newshape: Sequence[Dim]) -> list[Dim]:
     # Equal symbols on both sides cancel, so that one symbolic axis passes through a reshape of the others.
     left, right = list(shape), [d for k, d in enumerate(out) if k != unknown]
     for d in list(right):
@@ -179,7 +178,7 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
         out[unknown] = product([*symbols, total // used] if total != used else symbols)
     else:
         whole, known = as_dim(product(left)), as_dim(product(right))
-        rest: Any = whole // known
+        rest = whole // known
         assume(rest * known, whole)
         out[unknown] = rest
     return out
@@ -335,13 +334,10 @@ class concatenate(OpCard, key="concatenate"):
                     out[a] = plus(x, y)
                 else:
                     both = merge_dim(x, y)
-                    need(
-                        both is not None,
-                        f"joined tensors may differ along axis {at} only",
-                        f"axis {a} has {x} and, in tensor {k}, {y}",
-                        0,
-                    )
-                    out[a] = both  # type: ignore[assignment]
+                    if both is None:
+                        found = f"axis {a} has {x} and, in tensor {k}, {y}"
+                        raise TypeRuleError(f"joined tensors may differ along axis {at} only", found, 0)
+                    out[a] = both
         return tensor_type(tuple(out), dtype)
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
@@ -444,7 +440,7 @@ class split(OpCard, key="split"):
     @classmethod
     def make(
         cls, data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0, span: BaseSpan | None = None
-    ) -> Any:
+    ) -> Made:
         given = (
             indices_or_sections
             if isinstance(indices_or_sections, int)
@@ -458,7 +454,7 @@ class split(OpCard, key="split"):
         t = tensor(data, 0)
         shape = dims(t)
         at = normal_axis(self.axis, len(shape))
-        extent: Any = shape[at]
+        extent = shape[at]
         given = self.indices_or_sections
         if isinstance(given, int):
             need(given > 0, "the number of pieces must be positive", f"it is {given}", 0)
@@ -485,12 +481,11 @@ class split(OpCard, key="split"):
         return topi.split(data, self.indices_or_sections, self.axis)
 
     def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
-        given: Any = self.indices_or_sections
+        given = self.indices_or_sections
         if not isinstance(given, int):
-            given = list(given)
             cuts = [0, *given, data.shape[self.axis]]
             if cuts != sorted(cuts):
-                raise ValueError(f"positions must rise within the axis, but are {given} on {cuts[-1]}")
+                raise ValueError(f"positions must rise within the axis, but are {list(given)} on {cuts[-1]}")
         return tuple([np.ascontiguousarray(p) for p in np.split(data, given, self.axis)])
 
     def grad(self, data: Expr, result: Expr, dy: Tuple) -> Sequence[Expr | None]:
@@ -582,7 +577,7 @@ class layout_transform(OpCard, key="layout_transform"):
         return plain.reshape(parts).transpose([places.index(j) for j in range(len(dst))])
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        t: Any = data.checked_type
+        t = tensor(data.checked_type)
         if not is_static(t) or product(dims(t)) != product(dims(tensor(result.checked_type))):
             return derived(self, [data], dy)
         return [op("layout_transform")(dy, self.dst_layout, self.src_layout)]

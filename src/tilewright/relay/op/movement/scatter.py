@@ -161,7 +161,7 @@ class scatter_nd(OpCard, key="scatter_nd"):
             f"it is {indices.shape[0]}",
             1,
         )
-        m: Any = dims(indices)[0]
+        m = known_extent(dims(indices)[0])
         wanted = [*dims(indices)[1:], *dims(d)[m:]]
         need(m <= len(d.shape), "there must not be more coordinates than axes", f"{m} for {len(d.shape)} axes", 1)
         need(

@@ -11,6 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import INJECTIVE, LayoutChoice, OpCard, need
 from tilewright.relay.cards.relations import (
+    Dim,
     as_dim,
     dims,
     is_any,
@@ -61,13 +62,12 @@ class strided_slice(OpCard, key="strided_slice"):
         known = [s for s in self.strides or () if isinstance(s, int)]
         need(len(known) == len(self.strides or ()), "strides must be constant", f"they are {self.strides}", 0)
         steps = known + [1] * (len(axes) - len(self.strides or ()))
-        result = []
-        for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False):
-            if self.slice_mode == "size":
-                s, e = 1, _end_of(b, e)
-            need(s != 0, "strides must not be 0", f"they are {self.strides}", 0)
-            result.append((a, b, e, s))
-        return result
+        sized = self.slice_mode == "size"
+        need(sized or 0 not in steps, "strides must not be 0", f"they are {self.strides}", 0)
+        return [
+            (a, b, _end_of(b, e), 1) if sized else (a, b, e, s)
+            for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False)
+        ]
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
@@ -100,7 +100,7 @@ class strided_slice(OpCard, key="strided_slice"):
         known = all([isinstance(v, int) for v in (*shape, *self.begin, *self.end)])
         if layout is None or not sizes or len(shape) != 4 or not known or shape[1] % sizes[0]:
             return None
-        blocks: list[tuple[int, int, int, int]] = []
+        blocks: list[tuple[int, Any, Any, int]] = []
         for a, b, e, s in self.parts(4):
             first, count = slice_bounds(known_extent(shape[a]), b, e, s)
             size = sizes[0] if a == 1 else 1
@@ -112,7 +112,7 @@ class strided_slice(OpCard, key="strided_slice"):
         return LayoutChoice(card, [layout], layout)
 
 
-def _end_of(begin: Any, number: Any) -> Any:
+def _end_of(begin: Dim, number: Dim) -> Dim:
     """The end of a slice of `number` elements; a negative number means up to the end."""
     far = 2**31 - 1
     if is_any(begin) or is_any(number):

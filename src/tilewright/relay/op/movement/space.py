@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import INJECTIVE, OpCard, need
+from tilewright.relay.cards.card import INJECTIVE, Made, OpCard, Operand, need
 from tilewright.relay.cards.relations import Dim, assume, dims, is_any, tensor, tensor_type
+from tilewright.relay.op.movement.reshaping import static
 from tilewright.tir import Any as AnyDim
 
 RULE = "crops, paddings and block_shape must have a number for each spatial axis of data"
 
 
-def _crops(values: Any) -> tuple[tuple[int, ...], ...]:
+def _crops(values: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple([int(v) for v in row]) for row in values])
 
 
@@ -30,7 +30,9 @@ class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
     samples = [(((8, 2, 3, 2),), {"block_shape": (2, 2), "crops": ((0, 1), (1, 0))})]
 
     @classmethod
-    def make(cls, data: Any, block_shape: Any, crops: Any, span: BaseSpan | None = None) -> Any:
+    def make(
+        cls, data: Operand, block_shape: Sequence[int], crops: Sequence[Sequence[int]], span: BaseSpan | None = None
+    ) -> Made:
         """crops: (begin, end) for each spatial axis."""
         return cls.call([data], {"block_shape": tuple(block_shape), "crops": _crops(crops)}, span)
 
@@ -49,7 +51,7 @@ class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
             f"{total} does not divide {shape[0]}",
             0,
         )
-        out: list[Any] = [AnyDim() if is_any(shape[0]) else shape[0] // total]
+        out: list[Dim] = [AnyDim() if is_any(shape[0]) else shape[0] // total]
         for d, b, (before, after) in zip(shape[1:], self.block_shape, self.crops, strict=False):
             out.append(AnyDim() if is_any(d) else d * b - (before + after))
         return tensor_type((*out, *shape[1 + m :]), t.dtype)
@@ -81,8 +83,13 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
 
     @classmethod
     def make(
-        cls, data: Any, block_shape: Any, paddings: Any, pad_value: float = 0, span: BaseSpan | None = None
-    ) -> Any:
+        cls,
+        data: Operand,
+        block_shape: Sequence[int],
+        paddings: Sequence[Sequence[int]],
+        pad_value: float = 0,
+        span: BaseSpan | None = None,
+    ) -> Made:
         """paddings: (before, after) for each spatial axis."""
         attrs = {"block_shape": tuple(block_shape), "paddings": _crops(paddings), "pad_value": float(pad_value)}
         return cls.call([data], attrs, span)
@@ -96,7 +103,7 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
             RULE,
             f"they have {len(self.paddings)} and {m} for {len(shape)} axes",
         )
-        out: list[Any] = [AnyDim() if is_any(shape[0]) else shape[0] * total]
+        out: list[Dim] = [AnyDim() if is_any(shape[0]) else shape[0] * total]
         for d, b, (before, after) in zip(shape[1:], self.block_shape, self.paddings, strict=False):
             whole = AnyDim() if is_any(d) else d + (before + after)
             need(
@@ -145,7 +152,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
         _need_whole(c, b * b)
         return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
 
-    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
+    def _steps(self, shape: Sequence[Dim]) -> tuple[list[Dim], list[int], list[Dim]]:
         n, c, h, w = shape
         b = self.block_size
         depth = c // (b * b)
@@ -159,7 +166,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         split, order, joined = self._steps(data.shape)
-        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+        return np.ascontiguousarray(data.reshape(static(split)).transpose(order)).reshape(static(joined))
 
 
 def _need_whole(extent: Dim, block: int) -> None:
@@ -168,7 +175,7 @@ def _need_whole(extent: Dim, block: int) -> None:
         assume(extent // block * block, extent)
 
 
-def _times(d: Any, b: int) -> Any:
+def _times(d: Dim, b: int) -> Dim:
     return AnyDim() if is_any(d) else d * b
 
 
@@ -191,7 +198,7 @@ class space_to_depth(OpCard, key="nn.space_to_depth"):
         parts = [AnyDim() if is_any(d) else d // b for d in (h, w)]
         return tensor_type((n, _times(c, b * b), *parts), t.dtype)
 
-    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
+    def _steps(self, shape: Sequence[Dim]) -> tuple[list[Dim], list[int], list[Dim]]:
         n, c, h, w = shape
         b = self.block_size
         return [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4], [n, c * b * b, h // b, w // b]
@@ -202,4 +209,4 @@ class space_to_depth(OpCard, key="nn.space_to_depth"):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         split, order, joined = self._steps(data.shape)
-        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+        return np.ascontiguousarray(data.reshape(static(split)).transpose(order)).reshape(static(joined))

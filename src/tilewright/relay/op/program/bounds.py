@@ -3,8 +3,6 @@ out of bounds or a division of an integer by zero."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright import te, topi
@@ -78,4 +76,4 @@ class checked_divisor(OpCard, key="annotation.checked_divisor"):
         return divisor
 
 
-__all__: list[Any] = ["checked_divisor", "checked_indices"]
+__all__ = ["checked_divisor", "checked_indices"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tilewright.relay.cards.card import OpCard, need
 from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.arithmetic import elemwise
-from tilewright.relay.op.data_dependent.dynamic import Dynamic
+from tilewright.relay.op.data_dependent.dynamic import Dynamic, Read
 from tilewright.tir import GE, LE, And
 
 
@@ -36,7 +35,7 @@ class within(Dynamic, key="dyn.within"):
         tensor(number, 1)
         return tensor(data, 0)
 
-    def static(self, values: Mapping[int, Sequence[Any]]) -> OpCard:
+    def static(self, values: Read) -> OpCard:
         """A copy of data. Raises TypeRuleError for a known number out of range."""
         (number,) = values[1]
         if isinstance(number, int):
@@ -44,10 +43,12 @@ class within(Dynamic, key="dyn.within"):
             need(self.high is None or number <= self.high, self.rule(), f"it is {number}", 1)
         return self.of()
 
-    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, str, PrimExpr]]:
+    def needs(self, values: Read) -> list[tuple[PrimExpr, str, PrimExpr]]:
         """The condition that the number is in range."""
         (number,) = values[1]
-        return [] if isinstance(number, int) else [(within_range(number, self.low, self.high), self.rule(), number)]
+        if not isinstance(number, PrimExpr):
+            return []
+        return [(within_range(number, self.low, self.high), self.rule(), number)]
 
     def rule(self) -> str:
         """The rule in words."""

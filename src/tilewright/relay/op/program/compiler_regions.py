@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright import te
 from tilewright.ir import FuncType, TupleType, Type
 from tilewright.relay.cards.card import OPAQUE, OpCard, need
@@ -20,7 +22,7 @@ class RegionMark(OpCard):
     def infer(self, data: Type) -> Type:
         return data
 
-    def ref(self, data: Any) -> Any:
+    def ref(self, data: np.ndarray) -> np.ndarray:
         return data
 
     def compute(self, data: te.Tensor) -> te.Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from tilewright import te
 from tilewright.ir import Type
-from tilewright.relay.cards.card import OPAQUE, OpCard
-from tilewright.relay.expr import Expr, Function
+from tilewright.relay.cards.card import OPAQUE, Made, OpCard, Operand
+from tilewright.relay.expr import Call, Expr, Function
 from tilewright.runtime import Device, device
 from tilewright.target.virtual_device import VirtualDevice
 
@@ -16,7 +17,7 @@ PARAM_DEVICES, RESULT_DEVICE = "param_virtual_devices", "result_virtual_device"
 """Attributes of functions."""
 
 
-def as_virtual_device(value: Any) -> VirtualDevice:
+def as_virtual_device(value: AnyDevice | None) -> VirtualDevice:
     """A virtual device from a virtual device, a device, or the name of a device."""
     if isinstance(value, VirtualDevice):
         return value
@@ -26,6 +27,9 @@ def as_virtual_device(value: Any) -> VirtualDevice:
         name, _, number = value.partition(":")
         return VirtualDevice(device(name, int(number or 0)))
     raise ValueError(f"expecting a Device or device name, but received a {type(value).__name__}")
+
+
+AnyDevice = VirtualDevice | Device | str
 
 
 class _Same(OpCard):
@@ -39,7 +43,7 @@ class _Same(OpCard):
     def compute(self, data: te.Tensor) -> te.Tensor:
         return te.compute(data.shape, lambda *i: data(*i), name="copy", tag="injective")
 
-    def ref(self, data: Any) -> Any:
+    def ref(self, data: np.ndarray) -> np.ndarray:
         return data
 
 
@@ -53,14 +57,17 @@ class on_device(_Same, key="on_device"):
     samples = [(((2, 3),), {"virtual_device": VirtualDevice(device("cpu", 0))})]
 
     @classmethod
-    def make(cls, body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True) -> Any:
+    def make(
+        cls, body: Operand, device: AnyDevice, constrain_result: bool = False, constrain_body: bool = True
+    ) -> Made:
         where = as_virtual_device(device)
         attrs = {"virtual_device": where, "constrain_result": constrain_result, "constrain_body": constrain_body}
         return cls.call([body], attrs)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         # The adjoint is computed on the device of the value, so body and result change roles.
-        return [on_device.make(dy, self.virtual_device, self.constrain_body, self.constrain_result)]
+        other = self.replace(constrain_result=self.constrain_body, constrain_body=self.constrain_result)
+        return [Call(self.op, (dy,), other)]
 
 
 class device_copy(_Same, key="device_copy"):
@@ -79,7 +86,9 @@ class device_copy(_Same, key="device_copy"):
     ]
 
     @classmethod
-    def make(cls, data: Any, src_device: Any = None, dst_device: Any = None, **attrs: Any) -> Any:
+    def make(
+        cls, data: Operand, src_device: AnyDevice | None = None, dst_device: AnyDevice | None = None, **attrs: AnyDevice
+    ) -> Made:
         source = attrs.get("src_virtual_device", src_device)
         target = attrs.get("dst_virtual_device", dst_device)
         devices = {
@@ -89,10 +98,11 @@ class device_copy(_Same, key="device_copy"):
         return cls.call([data], devices)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        return [device_copy.make(dy, self.dst_virtual_device, self.src_virtual_device)]
+        back = device_copy(src_virtual_device=self.dst_virtual_device, dst_virtual_device=self.src_virtual_device)
+        return [Call(self.op, (dy,), back)]
 
 
-def function_on_device(function: Function, param_devices: Sequence[Any], result_device: Any) -> Function:
+def function_on_device(function: Function, param_devices: Sequence[AnyDevice], result_device: AnyDevice) -> Function:
     """The function with fixed devices for its parameters and its result."""
     if len(param_devices) != len(function.params):
         raise ValueError(

@@ -8,13 +8,12 @@ the shape (`dyn.host.call`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import te
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, need
+from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, need
 from tilewright.relay.cards.relations import dims, tensor, tensor_type
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.runtime.host_functions.registry import ENTRY, name_in_code, run_host
@@ -39,13 +38,14 @@ class host_call(OpCard, key="host.call"):
         return tensor_type(self.shape, self.dtype)
 
     def compute(self, inputs: Sequence[te.Tensor]) -> te.Tensor:
-        return te.extern(  # type: ignore[no-any-return]
+        made: te.Tensor = te.extern(
             [self.shape],
             list(inputs),
             lambda ins, outs: call_packed(ENTRY, name_in_code(self.function), self.config, *ins, *outs),
             name="host_call",
             dtype=[self.dtype],
         )
+        return made
 
     def ref(self, inputs: Sequence[np.ndarray]) -> np.ndarray:
         return run_host(self.function, self.config, [np.asarray(x) for x in inputs]).astype(self.dtype, copy=False)
@@ -67,8 +67,9 @@ class dyn_host_call(Dynamic, key="dyn.host.call"):
     undifferentiable = host_call.undifferentiable
 
     def infer(self, inputs: TupleType, shape: TensorType) -> Type:
-        rank: Any = dims(tensor(shape, 1))[0]
-        need(isinstance(rank, int), "the number of axes must be known", f"the shape has {rank} elements", 1)
+        rank = dims(tensor(shape, 1))[0]
+        if not isinstance(rank, int):
+            raise TypeRuleError("the number of axes must be known", f"the shape has {rank} elements", 1)
         return tensor_type([AnyDim() for _ in range(rank)], self.dtype)
 
 

@@ -96,7 +96,7 @@ class kill(OpCard, key="memory.kill"):
     def infer(self, data: Type) -> Type:
         return TupleType(())
 
-    def ref(self, data: Any) -> Any:
+    def ref(self, data: np.ndarray) -> tuple[()]:
         return ()
 
 
@@ -211,7 +211,7 @@ class shape_func(OpCard, key="vm.shape_func"):
         body = substitute(function.body, dict(zip(function.params, params, strict=True)))
         made = infer_types(Function(tuple(params), body, None, (), function.attrs))
         assert isinstance(made, FuncType)
-        return [list(t.concrete_shape) for t in tensors_of(made.ret_type)]  # type: ignore[attr-defined]
+        return [list(tensor(t).concrete_shape) for t in tensors_of(made.ret_type)]
 
 
 def _with_shape(t: Type, value: Any, is_data: bool) -> Type:

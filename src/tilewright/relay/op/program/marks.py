@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from tilewright import te
 from tilewright.ir import Type
-from tilewright.relay.cards.card import ELEMWISE, OPAQUE, OpCard
+from tilewright.relay.cards.card import ELEMWISE, OPAQUE, OpCard, Sample
 from tilewright.relay.expr import Expr
 from tilewright.runtime.packed_func import global_func
 
@@ -16,7 +18,7 @@ from tilewright.runtime.packed_func import global_func
 class Mark(OpCard):
     """Base of operators that return their argument, which passes read as marks."""
 
-    samples = [(((2, 3),), {})]
+    samples: ClassVar[Sequence[Sample]] = [(((2, 3),), {})]
 
     def infer(self, data: Type) -> Type:
         return data
@@ -24,7 +26,7 @@ class Mark(OpCard):
     def compute(self, data: te.Tensor) -> te.Tensor:
         return te.compute(data.shape, lambda *i: data(*i), name=self.type_key.rpartition(".")[2], tag="injective")
 
-    def ref(self, data: Any) -> Any:
+    def ref(self, data: np.ndarray) -> np.ndarray:
         return data
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -42,7 +44,7 @@ class cast_hint(Mark, key="annotation.cast_hint"):
 
     fuse = ELEMWISE
     dtype: str
-    samples: ClassVar[Any] = [(((2, 3),), {"dtype": "int8"})]
+    samples = [(((2, 3),), {"dtype": "int8"})]
 
 
 class checkpoint(Mark, key="annotation.checkpoint"):
@@ -58,9 +60,9 @@ class debug(Mark, key="debug"):
     fuse = OPAQUE
     pure = False
     # Running samples would stop in the debugger.
-    samples: ClassVar[Any] = ()
+    samples = ()
 
-    def ref(self, data: Any) -> Any:
+    def ref(self, data: np.ndarray) -> np.ndarray:
         import_module("tilewright.relay.debug")
         global_func("relay.debug")(data)
         return data

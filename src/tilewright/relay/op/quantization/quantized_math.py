@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.ir.span import BaseSpan
-from tilewright.relay.cards.card import BROADCAST, INJECTIVE, OUT_ELEMWISE, Sample, any_bytes, need
+from tilewright.relay.cards.card import BROADCAST, INJECTIVE, OUT_ELEMWISE, Made, Operand, Sample, any_bytes, need
 from tilewright.relay.cards.relations import broadcast, dims, normal_axis, tensor, tensor_type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
@@ -43,7 +43,7 @@ class QuantizedUnary(Quantized):
 
     fuse = BROADCAST
     name: ClassVar[str]
-    np_form: ClassVar[Callable[[Any], Any]]
+    np_form: ClassVar[Callable[[np.ndarray], np.ndarray]]
     samples: ClassVar[Sequence[Sample]] = [
         ((any_bytes((2, 9)), f32(0.02), i32(-3), f32(0.01), i32(5)), {}),
     ]
@@ -84,7 +84,7 @@ class QuantizedUnary(Quantized):
         return np.asarray(type(self).np_form(x.astype(np.float64)).astype(np.float32))
 
 
-def _unary(key: str, form: Callable[[Any], Any], about: str, bias: int = -3) -> type[QuantizedUnary]:
+def _unary(key: str, form: Callable[[np.ndarray], np.ndarray], about: str, bias: int = -3) -> type[QuantizedUnary]:
     class card(QuantizedUnary, key=f"qnn.{key}"):
         name = key
         samples = [((any_bytes((2, 9)), f32(0.0173), i32(bias), f32(0.0101), i32(5)), {})]
@@ -148,7 +148,7 @@ class leaky_relu(Quantized, key="qnn.leaky_relu"):
         output_scale: Expr,
         output_zero_point: Expr,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         inputs = [x, input_scale, input_zero_point, output_scale, output_zero_point]
         return cls.call(inputs, {"alpha": alpha}, span)
 
@@ -193,7 +193,7 @@ class QuantizedBinary(Quantized):
     rhs_axis: int = -1
     fuse = BROADCAST
     name: ClassVar[str]
-    np_form: ClassVar[Callable[[Any, Any], Any]]
+    np_form: ClassVar[Callable[[np.ndarray, np.ndarray], np.ndarray]]
 
     def infer(
         self,
@@ -267,7 +267,7 @@ class QuantizedBinary(Quantized):
         return np_rounded(z, output_zero_point.reshape(()), lhs.dtype.name)
 
 
-def _binary(key: str, form: Callable[[Any, Any], Any], about: str) -> type[QuantizedBinary]:
+def _binary(key: str, form: Callable[[np.ndarray, np.ndarray], np.ndarray], about: str) -> type[QuantizedBinary]:
     class card(QuantizedBinary, key=f"qnn.{key}"):
         name = {"mul": "multiply"}.get(key, key)
         samples = [
@@ -298,14 +298,14 @@ class concatenate(Quantized, key="qnn.concatenate"):
     @classmethod
     def make(
         cls,
-        data: Any,
-        input_scales: Any,
-        input_zero_points: Any,
+        data: Operand,
+        input_scales: Operand,
+        input_zero_points: Operand,
         output_scale: Expr,
         output_zero_point: Expr,
         axis: int = 0,
         span: BaseSpan | None = None,
-    ) -> Any:
+    ) -> Made:
         return cls.call([data, input_scales, input_zero_points, output_scale, output_zero_point], {"axis": axis}, span)
 
     def infer(

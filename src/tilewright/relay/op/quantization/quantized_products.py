@@ -368,7 +368,7 @@ class avg_pool2d(Quantized, key="qnn.avg_pool2d"):
         output_zero_point: TensorType,
     ) -> Type:
         t = need_in_and_out(data, input_scale, input_zero_point, output_scale, output_zero_point)
-        found: Any = self.plain().infer(tensor_type(t.shape, "float32"))
+        found = tensor(self.plain().infer(tensor_type(t.shape, "float32")))
         return tensor_type(found.shape, str(t.dtype))
 
     def expand(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import IRModule, Op
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Match
@@ -164,7 +164,7 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         with deep_recursion():
-            changed: dict[Any, Any] = {
+            changed: dict[GlobalVar, BaseFunc] = {
                 g: f.replace(body=_Annotator(names, include_non_call_ops).closed(f.body))
                 for g, f in own_functions(mod).items()
             }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tilewright.ir import Op
 from tilewright.relay.expr import Expr, Function
@@ -27,7 +26,9 @@ class AnnotatedRegionSet:
 
     Raises TVMError for other operators, and if begin and end marks contradict each other."""
 
-    def __init__(self, expr: Expr, region_begin_op: Any = None, region_end_op: Any = None) -> None:
+    def __init__(
+        self, expr: Expr, region_begin_op: Op | str | None = None, region_end_op: Op | str | None = None
+    ) -> None:
         for given, known in ((region_begin_op, BEGIN), (region_end_op, END)):
             name = given.name if isinstance(given, Op) else given
             if name not in (None, known):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from tilewright.ir import IRModule, Op
+from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.op.program.compiler_regions import RegionMark
+from tilewright.relay.rewriting import card_of
 
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 DEFAULT = "default"
@@ -36,7 +38,7 @@ def inner(border: Expr) -> Expr:
 def compiler_of(border: Expr) -> str:
     """The compiler of a border."""
     assert isinstance(border, Call)
-    return str(border.attrs.compiler)  # type: ignore[union-attr]
+    return card_of(border, RegionMark).compiler
 
 
 def begin(e: Expr, compiler: str) -> Expr:
@@ -47,21 +49,21 @@ def end(e: Expr, compiler: str) -> Expr:
     return constructor(END)(e, compiler=compiler)
 
 
-def is_composite(f: Any) -> TypeGuard[Function]:
+def is_composite(f: object) -> TypeGuard[Function]:
     """Whether a function is a match of a pattern."""
     return isinstance(f, Function) and "Composite" in f.attrs
 
 
-def is_external(f: Any) -> bool:
+def is_external(f: object) -> bool:
     """Whether a function belongs to another compiler, or is compiled already."""
     return isinstance(f, Function) and ("Compiler" in f.attrs or bool(f.attrs.get("Extern", 0)))
 
 
-def is_own(f: Any) -> bool:
+def is_own(f: object) -> TypeGuard[Function]:
     """Whether relay's passes may rewrite a global function."""
     return isinstance(f, Function) and not f.is_primitive and not is_external(f)
 
 
-def own_functions(mod: IRModule) -> dict[Any, Function]:
+def own_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     """The functions of a module that relay's passes may rewrite."""
-    return {g: f for g, f in mod.functions.items() if is_own(f)}  # type: ignore[misc]
+    return {g: f for g, f in mod.functions.items() if is_own(f)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeGuard
+from collections.abc import Container, Sequence
+from typing import TypeGuard
 
-from tilewright.ir import GlobalVar, IRModule, Op
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
@@ -31,7 +31,7 @@ class _OwnMutator(ExprMutator):
         return fn if fn.is_primitive or is_external(fn) else super().visit_function(fn)
 
 
-def _each_own(mod: IRModule, mutator: ExprMutator, without: Sequence[GlobalVar] = ()) -> dict[Any, Any]:
+def _each_own(mod: IRModule, mutator: ExprMutator, without: Sequence[GlobalVar] = ()) -> dict[GlobalVar, BaseFunc]:
     return {
         g: mutator.rewritten_function(f) if isinstance(f, Function) and not is_external(f) else f
         for g, f in mod.functions.items()
@@ -97,10 +97,12 @@ def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar | str]) -> Pa
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         known = {g.name_hint: g for g in mod.functions}
+        chosen: dict[GlobalVar, Function] = {}
         for name in names:
-            if not isinstance(mod.functions.get(known.get(name)), Function):  # type: ignore[arg-type]
+            function = mod.functions[known[name]] if name in known else None
+            if not isinstance(function, Function):
                 raise TVMError(f"InlineCompilerFunctionsBoundTo: the module has no relay function @{name}")
-        chosen: dict[Any, Any] = {known[n]: mod.functions[known[n]] for n in names}
+            chosen[known[name]] = function
         return infer_module(mod.with_functions(_each_own(mod, _Undo(chosen), list(chosen))))
 
     return Pass(PassInfo(0, "InlineCompilerFunctionsBoundTo"), run)
@@ -151,7 +153,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "")
 
 
 class _CallLowered(_OwnMutator):
-    def __init__(self, extern: dict[Any, Any]) -> None:
+    def __init__(self, extern: Container[GlobalVar]) -> None:
         super().__init__()
         self.extern = extern
 
@@ -171,9 +173,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        extern: dict[Any, Any] = {
-            g: f.replace(attrs={"Extern": 1}) for g, f in mod.functions.items() if _wanted(f, compiler_filter)
-        }
+        extern = {g: f.replace(attrs={"Extern": 1}) for g, f in mod.functions.items() if _wanted(f, compiler_filter)}
         if not extern:
             return mod
         mod = infer_module(mod)
@@ -194,14 +194,13 @@ class _InPlace(_OwnMutator):
             return call.replace(op=self.functions[call.op], args=self.visit_all(call.args))
         if type(call.op) is Op and call.op.name == CALL_LOWERED:
             gvar, args = call.args
-            if gvar not in self.functions or not isinstance(args, Tuple):
+            if not isinstance(gvar, GlobalVar) or gvar not in self.functions or not isinstance(args, Tuple):
                 raise TVMError(
                     f"call_lowered takes a function that is marked Extern and a tuple of arguments, but stands here as\n{call}"
                 )
-            return Call(self.functions[gvar], self.visit_all(args.fields), None, (), call.span)  # type: ignore[index]
+            return Call(self.functions[gvar], self.visit_all(args.fields), None, (), call.span)
         new = self.rewritten_call(call)
-        found: Expr = self.visit(inlined(new, new.op)) if is_composite(new.op) else new
-        return found
+        return self.visit(inlined(new, new.op)) if is_composite(new.op) else new
 
     def visit_global_var(self, gvar: GlobalVar) -> Expr:
         function = self.functions.get(gvar)
@@ -215,7 +214,7 @@ class _InPlace(_OwnMutator):
 def external_in_place(mod: IRModule) -> IRModule:
     """The module for executors: functions of other compilers are at their calls, and composite functions without a compiler
     are inlined."""
-    functions: dict[Any, Any] = {}
+    functions: dict[GlobalVar, Function] = {}
     for g, f in mod.functions.items():
         if is_external(f):
             assert isinstance(f, Function)

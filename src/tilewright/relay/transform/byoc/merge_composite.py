@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tilewright.ir import IRModule
+from tilewright.ir import BaseFunc, GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.dataflow_pattern.patterns import DFPattern
 from tilewright.relay.expr import Expr
@@ -69,7 +69,7 @@ def MergeComposite(pattern_table: Iterable[Sequence[Any]]) -> Pass:
 
         mod = infer_module(mod)
         for name, pattern, check in entries:
-            changed: dict[Any, Any] = {}
+            changed: dict[GlobalVar, BaseFunc] = {}
             for g, f in own_functions(mod).items():
                 body = partition(pattern, f.body, {"Composite": name}, check)
                 changed[g] = f.replace(body=body)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import IRModule
+from tilewright.ir import BaseFunc, GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Expr, Function
@@ -181,7 +179,7 @@ def MergeCompilerRegions() -> Pass:
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         with deep_recursion():
-            changed: dict[Any, Any] = {
+            changed: dict[GlobalVar, BaseFunc] = {
                 g: f.replace(body=_WithoutInnerMarks(merged_regions(f.body)).visit(f.body))
                 for g, f in own_functions(mod).items()
             }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -77,7 +76,7 @@ class _Partitioner(ExprMutator):
         self.made: dict[GlobalVar, Function] = {}
         self.results: dict[Expr, Expr] = {}
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         memo = self.memo_map
         stack = [expr]
         while stack:
@@ -140,7 +139,7 @@ class _Partitioner(ExprMutator):
         return {o: TupleGetItem(call, i) for i, o in enumerate(outputs)}
 
 
-def _known_type(e: Expr) -> Any:
+def _known_type(e: Expr) -> Type | None:
     return type_of(e) or (e.type_annotation if isinstance(e, Var) else None)
 
 
@@ -195,14 +194,14 @@ def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> Pa
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         taken = {g.name_hint for g in mod.functions}
-        functions: dict[Any, Any] = dict(mod.functions)
+        functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
         with deep_recursion():
             own = {g: f.replace(body=_Prepared().visit(f.body)) for g, f in own_functions(mod).items()}
             own = own_functions(infer_module(mod.with_functions({**functions, **own})))
             for g, f in own.items():
                 numbers = iter(range(1 << 30))
 
-                def name(compiler: str, owner: str = g.name_hint, numbers: Any = numbers) -> tuple[str, str]:
+                def name(compiler: str, owner: str = g.name_hint, numbers: Iterator[int] = numbers) -> tuple[str, str]:
                     base = "_".join([identifier(part) for part in ("tvmgen", mod_name, compiler, owner) if part])
                     while True:
                         i = next(numbers)

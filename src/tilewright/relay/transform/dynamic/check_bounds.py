@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import Indexed, OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.program.bounds import checked_divisor, checked_indices
 from tilewright.relay.printer import span_text
-from tilewright.relay.rewriting import rewrite_calls, static_shape, typed, typed_pass
+from tilewright.relay.rewriting import rewrite_calls, static_shape, tuple_type_of, typed, typed_pass
 
 
 def name_of(call: Call) -> str:
@@ -47,8 +47,7 @@ def _with_item(args: list[Expr], at: int | tuple[int, int], new: Expr) -> None:
     if isinstance(at, int):
         args[at] = new
         return
-    whole: Any = args[at[0]]
-    count = len(whole.checked_type.fields)
+    count = len(tuple_type_of(args[at[0]]).fields)
     args[at[0]] = typed(Tuple(tuple([new if k == at[1] else _item(args, (at[0], k)) for k in range(count)])))
 
 
@@ -95,7 +94,7 @@ def check_call(call: Call) -> Expr | None:
     return Call(call.op, tuple(args), call.attrs, call.type_args, call.span)
 
 
-def CheckBounds() -> Any:
+def CheckBounds() -> Pass:
     """Check at run time that indices lie within the data and that divisors of integers are not zero. A failed check
     raises an error that names the operator. The option "relay.check_bounds" adds the pass to a build.
     """

@@ -28,7 +28,7 @@ from tilewright.tir.stmt_functor import post_order_visit
 LIMIT = 64
 """The largest number of elements of a tensor that may be a shape."""
 
-Values = np.ndarray[Any, Any]
+Values = np.ndarray
 """Elements of a small tensor, as objects: int, float, bool, an integer expression, or None for an unknown one."""
 
 MOVES = {
@@ -352,7 +352,7 @@ class Rule:
         if any([not variables_of(v) <= readable for v in used]):
             return None
         try:
-            static = card.static(card.settled(elements, [type_of(a) for a in call.args]))
+            static = card.static(card.settled(elements, [a.checked_type for a in call.args]))
         except TypeRuleError:
             return None
         if any([not Analyzer().can_prove(condition) for condition, *_ in card.needs(elements)]):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Match
 from tilewright.relay.analysis.scopes import LET_BODY, Scopes
-from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, Var
+from tilewright.relay.expr import Call, Expr, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, lets_around
 
 
@@ -50,16 +48,16 @@ class _Blocks(ExprMutator):
     def visit_tuple(self, tup: Tuple) -> Expr:
         return self.bound(tup, super().visit_tuple(tup))
 
-    def visit_tuple_getitem(self, op: Any) -> Expr:
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
         return self.bound(op, super().visit_tuple_getitem(op))
 
-    def visit_ref_create(self, r: Any) -> Expr:
+    def visit_ref_create(self, r: RefCreate) -> Expr:
         return self.bound(r, super().visit_ref_create(r))
 
-    def visit_ref_read(self, r: Any) -> Expr:
+    def visit_ref_read(self, r: RefRead) -> Expr:
         return self.bound(r, super().visit_ref_read(r))
 
-    def visit_ref_write(self, r: Any) -> Expr:
+    def visit_ref_write(self, r: RefWrite) -> Expr:
         return self.bound(r, super().visit_ref_write(r))
 
     def visit_if(self, ite: If) -> Expr:
@@ -98,8 +96,10 @@ class ToBasicBlockNormalForm:
     """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        functions: dict[Any, Any] = {
-            g: to_basic_block(f) if isinstance(f, Function) and not f.is_primitive else f
-            for g, f in mod.functions.items()
-        }
+        functions = dict(mod.functions)
+        for g, f in mod.functions.items():
+            if isinstance(f, Function) and not f.is_primitive:
+                made = to_basic_block(f)
+                assert isinstance(made, Function)
+                functions[g] = made
         return mod.with_functions(functions)

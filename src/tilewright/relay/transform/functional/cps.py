@@ -6,7 +6,6 @@ fn (%x: A) -> B { e }   ->   fn [answer] (%x: A, %k: fn (B) -> answer) -> answer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tilewright.ir import FuncType, GlobalVar, IRModule, Op, RefType, TupleType, Type, TypeCall, TypeKind, TypeVar
 from tilewright.node import deep_recursion
@@ -33,7 +32,7 @@ class _Converter:
         """Type variables of the functions so far -> their replacements."""
         self.count = 0
 
-    def type(self, t: Any) -> Any:
+    def type(self, t: Type) -> Type:
         """The type of a converted value."""
         if isinstance(t, FuncType):
             args = [self.type(a) for a in t.arg_types]
@@ -48,7 +47,8 @@ class _Converter:
         return self.variables.get(t, t) if isinstance(t, TypeVar) else t
 
     def fresh(self, v: Var) -> Var:
-        return Var(v.name_hint, self.type(v.type_annotation), v.span)
+        t = v.type_annotation
+        return Var(v.name_hint, None if t is None else self.type(t), v.span)
 
     def name(self, hint: str) -> Var:
         self.count += 1
@@ -61,7 +61,7 @@ class _Converter:
         self.variables.update(zip(f.type_params, own, strict=True))
         params = [self.fresh(p) for p in f.params]
         inner.update(zip(f.params, params, strict=True))
-        found: Any = type_of(f)
+        found = type_of(f)
         result = f.ret_type or (found.ret_type if isinstance(found, FuncType) else None)
         k = Var("k", FuncType((self.type(result),), self.answer) if result is not None else None)
         body = self.expr(f.body, inner, lambda v: Call(k, (v,)))

@@ -7,9 +7,9 @@ captured values. Calling it becomes a match.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tilewright.ir import (
+    BaseFunc,
     FuncType,
     GlobalTypeVar,
     GlobalVar,
@@ -65,7 +65,7 @@ class _Retype(ExprMutator):
     def visit_function(self, fn: Function) -> Expr:
         if fn.is_primitive:
             return fn
-        params: Any = tuple([self.visit(p) for p in fn.params])
+        params = [self.rewritten_var(p) for p in fn.params]
         return Function(params, self.visit(fn.body), self.declared(fn.ret_type), (), fn.attrs, fn.span)
 
     def visit_pattern(self, pattern: Pattern) -> Pattern:
@@ -117,7 +117,7 @@ class _Values(ExprMutator):
 
 def _values_called(mod: IRModule) -> IRModule:
     made: dict[GlobalVar, Function] = {}
-    functions: dict[GlobalVar, Any] = {
+    functions: dict[GlobalVar, BaseFunc] = {
         g: _Values(mod, made).rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
     }
     return infer_module(mod.with_functions({**functions, **made}))
@@ -137,9 +137,8 @@ class _Monomorphic:
         func = self.mod.functions.get(gvar)
         if not isinstance(func, Function):
             return gvar
-        declared: Any = type_of(func)
         bound: dict[TypeVar, Type] = {}
-        _match(declared, used_as, bound)
+        _match(func.checked_type, used_as, bound)
         chosen = {v: bound[v] for v in func.type_params if isinstance(v, TypeVar) and v in bound}
         key = (gvar, " ".join([type_text(t) for t in chosen.values()]))
         if key not in self.names:
@@ -149,8 +148,7 @@ class _Monomorphic:
         return self.names[key]
 
     def run(self, main: GlobalVar) -> dict[GlobalVar, Function]:
-        found: Any = type_of(self.mod.functions[main])
-        self.name(main, found)
+        self.name(main, self.mod.functions[main].checked_type)
         while self.pending:
             gvar, name, bound = self.pending.pop()
             func = self.mod.functions[gvar]
@@ -254,23 +252,25 @@ class _FirstOrder(_Retype):
         if isinstance(op, GlobalVar):
             if not self.functions[op].attrs.get(CLOSURE):
                 return Call(op, args, call.attrs, (), call.span)
-            made: Any = call.checked_type
+            made = call.checked_type
+            assert isinstance(made, FuncType)
             captured = tuple([self.change(a.checked_type) for a in call.args])
             return Call(self.encoder.constructor(op, made, captured), args, None, (), call.span)
         if type(op) is Op or isinstance(op, Constructor) or (isinstance(op, Function) and op.is_primitive):
             return Call(op, args, call.attrs, (), call.span)
-        found: Any = op.checked_type
+        found = op.checked_type
+        assert isinstance(found, FuncType)
         return Call(self.encoder.apply_name(found), (self.visit(op), *args), None, (), call.span)
 
     def first_order(self, func: Function) -> Function:
-        params: Any = [self.visit(p) for p in func.params]
-        body: Any = func.body
+        params = [self.rewritten_var(p) for p in func.params]
+        body = func.body
         attrs = {k: v for k, v in func.attrs.items() if k not in (CLOSURE, "Lifted")}
         result = func.ret_type
         if func.attrs.get(CLOSURE):
             assert isinstance(body, Function)
-            params += [self.visit(p) for p in body.params]
-            body, result = body.body, body.ret_type
+            params += [self.rewritten_var(p) for p in body.params]
+            result, body = body.ret_type, body.body
         return Function(params, self.visit(body), self.declared(result), (), attrs, func.span)
 
 
@@ -290,7 +290,8 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
     """
     main = GlobalVar("main")
     whole = infer_module(mod.with_functions({**mod.functions, main: func}))
-    found: Any = type_of(whole.functions[main])
+    found = whole.functions[main].checked_type
+    assert isinstance(found, FuncType)
     if func.type_params or any([_higher_order(t) for t in (*found.arg_types, found.ret_type)]):
         raise TVMError(
             "Defunctionalization takes a function of data to data without type parameters, but was given one of the type"
@@ -309,7 +310,8 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
         types, applies = encoder.definitions()
     result = IRModule({**first, **applies}, {**mod.type_definitions, **types}, mod.attrs)
     infer_module(result)
-    mod.type_definitions.update(types)  # type: ignore[attr-defined]
+    for header, data in types.items():
+        mod[header] = data
     for gvar, f in result.functions.items():
         mod.update_func(gvar, f)
     answer = result["main"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import FuncType, GlobalVar, IRModule
+from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Call, Expr, Function, Var
@@ -53,7 +51,7 @@ class EtaExpand:
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
-        functions: dict[Any, Any] = {
+        functions: dict[GlobalVar, BaseFunc] = {
             g: _Expand(mod, self.expand_constructor, self.expand_global_var).rewritten_function(f)
             if isinstance(f, Function)
             else f

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import FuncType, GlobalVar, IRModule, Op, RefType, TensorType, TupleType, Type, TypeCall
+from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule, Op, RefType, TensorType, TupleType, Type, TypeCall
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar
@@ -36,7 +36,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
 from tilewright.relay.printer import span_text, type_text
-from tilewright.relay.rewriting import CallRewriter, card_of, typed
+from tilewright.relay.rewriting import CallRewriter, card_of, tuple_type_of, typed
 from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.transform.functional.normal_forms import to_anf, to_graph
 from tilewright.relay.typing.infer_type import infer_module, infer_types
@@ -156,8 +156,7 @@ class _Backwards:
             for f, a in zip(e.fields, self.found[e], strict=True):
                 self.add(f, a)
         elif isinstance(e, TupleGetItem):
-            fields: Any = typed(e.tuple_value).checked_type
-            parts: list[Any] = [None] * len(fields.fields)
+            parts: list[Expr | list[Any] | None] = [None] * len(tuple_type_of(e.tuple_value).fields)
             parts[e.index] = self.found[e]
             self.add(e.tuple_value, parts)
         elif isinstance(e, Call) and type(e.op) is Op:
@@ -185,7 +184,7 @@ def _item(value: Expr, index: int) -> Expr:
     return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
 
 
-def _plus(a: Expr | None, b: Expr | None) -> Any:
+def _plus(a: Expr | None, b: Expr | None) -> Expr | None:
     if a is None or b is None:
         return b if a is None else a
     return constructor("add")(a, b)
@@ -366,7 +365,9 @@ class _Scope:
         raise TVMError(f"gradient: {type(e).__name__} cannot be differentiated:\n{e}")
 
     def as_value(self, gvar: GlobalVar) -> Expr:
-        t: Any = self.home.mod[gvar].checked_type  # type: ignore[index]
+        assert self.home.mod is not None
+        t = self.home.mod[gvar].checked_type
+        assert isinstance(t, FuncType)
         params = tuple([Var(f"a{i}", paired(a)) for i, a in enumerate(t.arg_types)])
         body = Call(self.home.function(gvar), (self.back, *params))
         return Function(params, body, paired(t.ret_type), t.type_params)
@@ -448,7 +449,7 @@ def FirstOrderGradient() -> Pass:
     """Replaces every function of a module by one that returns its value and the adjoints of its parameters."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        functions: dict[GlobalVar, Any] = {
+        functions: dict[GlobalVar, BaseFunc] = {
             g: gradient(f, mod, "first_order") if isinstance(f, Function) and not f.is_primitive else f
             for g, f in mod.functions.items()
         }

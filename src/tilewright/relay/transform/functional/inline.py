@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import BaseFunc, GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, lets_around, post_order
@@ -94,7 +93,7 @@ def call_in_place(mod: IRModule, functions: Mapping[GlobalVar, Function]) -> IRM
 def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
     """The module with calls of those functions replaced by their bodies."""
     inliner = _Inliner(mod, wanted)
-    functions: dict[GlobalVar, Any] = {
+    functions: dict[GlobalVar, BaseFunc] = {
         g: inliner.rewritten_function(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
     }
     return mod.with_functions(functions)

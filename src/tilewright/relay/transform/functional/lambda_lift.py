@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import GlobalVar, IRModule
-from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir import BaseFunc, GlobalVar, IRModule
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis.expressions import free_type_vars
 from tilewright.relay.analysis.sizes import named_extents, sizes_used
@@ -112,7 +110,7 @@ class _Lifter(ExprMutator):
         if named:
             self.lifted[gvar] = body.with_attr(LIFTED, 1)
             return gvar
-        result: Any = type_of(fn)
+        result = type_of(fn)
         made = Function(inner, body, result, (), {CLOSURE: 1})
         self.lifted[gvar] = fresh_type_params(made, free_type_vars(made))
         return Call(gvar, tuple([self.visit(v) for v in captured]))
@@ -123,7 +121,7 @@ def lambda_lift(mod: IRModule) -> IRModule:
     mod = infer_module(mod)
     taken = {g.name_hint for g in mod.functions}
     lifted: dict[GlobalVar, Function] = {}
-    functions: dict[GlobalVar, Any] = {}
+    functions: dict[GlobalVar, BaseFunc] = {}
     for g, f in mod.functions.items():
         if isinstance(f, Function) and not f.is_primitive and not f.attrs.get(CLOSURE):
             functions[g] = f.replace(body=_Lifter(g.name_hint, lifted, taken, list(f.params)).visit(f.body))
@@ -132,11 +130,12 @@ def lambda_lift(mod: IRModule) -> IRModule:
     return infer_module(mod.with_functions({**functions, **lifted}))
 
 
-@module_pass(opt_level=0, name="LambdaLift")
-class LambdaLift:
+def LambdaLift() -> Pass:
     """Make local functions global. A function that captures variables takes these first, returns the function, and has
     the attribute Closure=1. Recursive functions call themselves by their global name.
     """
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return lambda_lift(mod)
+
+    return Pass(PassInfo(0, "LambdaLift"), run)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule, Op
-from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.analysis.scopes import LATER, LET_BODY, Scopes
@@ -252,21 +251,28 @@ def is_anf(expr: Expr) -> bool:
 
 
 def _every_function(mod: IRModule, form: Callable[[Expr], Expr]) -> IRModule:
-    functions: dict[GlobalVar, Any] = {g: form(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    functions = dict(mod.functions)
+    for g, f in mod.functions.items():
+        if isinstance(f, Function):
+            made = form(f)
+            assert isinstance(made, Function)
+            functions[g] = made
     return mod.with_functions(functions)
 
 
-@module_pass(opt_level=0, name="ToANormalForm")
-class ToANormalForm:
+def ToANormalForm() -> Pass:
     """Convert every function to A-normal form."""
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return _every_function(mod, to_anf)
 
+    return Pass(PassInfo(0, "ToANormalForm"), run)
 
-@module_pass(opt_level=0, name="ToGraphNormalForm")
-class ToGraphNormalForm:
+
+def ToGraphNormalForm() -> Pass:
     """Convert every function to graph normal form."""
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return _every_function(mod, to_graph)
+
+    return Pass(PassInfo(0, "ToGraphNormalForm"), run)

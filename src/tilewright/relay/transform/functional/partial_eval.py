@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalVar, IRModule, Op, Type
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op, Type
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
@@ -84,7 +84,7 @@ class KnownTensor(Known):
 
     __slots__ = ("array",)
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
 
@@ -512,7 +512,7 @@ class PartialEvaluate:
         mod = infer_module(mod)
         with deep_recursion():
             evaluator = Evaluator(mod)
-            functions: dict[Any, Any] = {
+            functions: dict[GlobalVar, BaseFunc] = {
                 g: evaluator.function(f) if isinstance(f, Function) and not f.is_primitive else f
                 for g, f in mod.functions.items()
             }

@@ -10,10 +10,9 @@ join operators that are faster together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.convolution.attributes import Convolution
+from tilewright.relay.op.layers import neural
 from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
@@ -55,7 +55,7 @@ class Joiner:
         """Whether joining branches, from `calls` to their `ends`, saves time. `used` has the readers of each value."""
         return True
 
-    def key(self, call: Call) -> Any:
+    def key(self, call: Call) -> Hashable:
         """The properties that joined calls must share; None for a call that cannot be joined."""
         raise AssertionError
 
@@ -110,8 +110,8 @@ def _concatenate(args: Sequence[Expr], axis: int) -> Expr:
 class _Conv2D(Joiner):
     ops = ("nn.conv2d",)
 
-    def key(self, call: Call) -> Any:
-        card: Any = card_of(call)
+    def key(self, call: Call) -> Hashable:
+        card = card_of(call, Convolution)
         shape = static_shape(call.args[1])
         if card.groups != 1 or shape is None or not _plain(card.kernel_layout) or not _plain(card.data_layout):
             return None
@@ -124,14 +124,14 @@ class _Conv2D(Joiner):
         )
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card: Any = card_of(calls[0])
+        card = card_of(calls[0], Convolution)
         weight = _concatenate([c.args[1] for c in calls], card.kernel_layout.index("O"))
         channels = sum([(static_shape(c) or ())[self.axis(c)] for c in calls])
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(channels=channels), (), calls[0].span)
 
     def axis(self, call: Call) -> int:
-        card: Any = card_of(call)
-        return (card.out_layout or card.data_layout).index("C")  # type: ignore[no-any-return]
+        card = card_of(call, Convolution)
+        return (card.out_layout or card.data_layout).index("C")
 
 
 def _plain(layout: str) -> bool:
@@ -143,15 +143,15 @@ class _Dense(Joiner):
 
     ops: tuple[str, ...] = ("nn.dense",)
 
-    def key(self, call: Call) -> Any:
-        card: Any = card_of(call)
+    def key(self, call: Call) -> Hashable:
+        card = card_of(call, neural.dense)
         shape = static_shape(call.args[1])
         if shape is None or static_shape(call) is None:
             return None
         return attrs_key(card.replace(units=None)), shape[1:], tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card: Any = card_of(calls[0])
+        card = card_of(calls[0], neural.dense)
         weight = _concatenate([c.args[1] for c in calls], 0)
         units = None if card.units is None else sum([(static_shape(c.args[1]) or ())[0] for c in calls])
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=units), (), calls[0].span)
@@ -163,13 +163,13 @@ class _Dense(Joiner):
 class _DenseBatch(_Dense):
     """Joins dense layers to one batch_matmul: a copy of the data for each branch, along a new first axis."""
 
-    def key(self, call: Call) -> Any:
+    def key(self, call: Call) -> Hashable:
         shape = static_shape(call)
         # All branches have one shape, and the data has no batch axis.
         return None if shape is None or len(shape) != 2 else (super().key(call), shape)
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card: Any = card_of(calls[0])
+        card = card_of(calls[0], neural.dense)
         data = typed(constructor("stack")(typed(Tuple(tuple([c.args[0] for c in calls]))), axis=0))
         weights = typed(constructor("stack")(typed(Tuple(tuple([c.args[1] for c in calls]))), axis=0))
         make = constructor("nn.batch_matmul")
@@ -199,8 +199,8 @@ class _DenseBatch(_Dense):
 class _BatchMatmul(Joiner):
     ops = ("nn.batch_matmul",)
 
-    def key(self, call: Call) -> Any:
-        card: Any = card_of(call)
+    def key(self, call: Call) -> Hashable:
+        card = card_of(call, neural.batch_matmul)
         shape = static_shape(call.args[1])
         if shape is None or static_shape(call) is None:
             return None
@@ -210,7 +210,7 @@ class _BatchMatmul(Joiner):
         return attrs_key(card), rest, tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card: Any = card_of(calls[0])
+        card = card_of(calls[0], neural.batch_matmul)
         weight = _concatenate([c.args[1] for c in calls], 1 if card.transpose_b else 2)
         return Call(calls[0].op, (calls[0].args[0], weight), card, (), calls[0].span)
 
@@ -223,8 +223,8 @@ class _SmallProducts(_Dense):
 
     ops = ("nn.dense", "nn.matmul")
 
-    def key(self, call: Call) -> Any:
-        card: Any = card_of(call)
+    def key(self, call: Call) -> Hashable:
+        card = card_of(call)
         shape, weight = static_shape(call), constant_of(call.args[1])
         if shape is None or weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False):
             return None
@@ -245,10 +245,10 @@ class _SmallProducts(_Dense):
 
     def along(self, call: Call) -> int:
         """The axis of the weight with the columns of the result."""
-        return 0 if is_op(call, "nn.dense") or card_of(call).transpose_b else 1  # type: ignore[attr-defined]
+        return 0 if is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b else 1
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card: Any = card_of(calls[0])
+        card = card_of(calls[0])
         weight = _concatenate([c.args[1] for c in calls], self.along(calls[0]))
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=None), (), calls[0].span)
 
@@ -261,7 +261,7 @@ class _SmallConvolutions(_Conv2D):
     """Convolutions of one image by constant filters. The channels of one image are contiguous, so readers of a branch
     read a part of the joined result in place."""
 
-    def key(self, call: Call) -> Any:
+    def key(self, call: Call) -> Hashable:
         shape, data, target = static_shape(call), static_shape(call.args[0]), Target.current(True)
         if target is None or "cpu" not in target.keys or constant_of(call.args[1]) is None:
             return None
@@ -280,8 +280,7 @@ class _SmallConvolutions(_Conv2D):
         if own or any([offset % DATA_ALIGNMENT for offset in offsets]):
             # An operator after only one branch would become a kernel, and so would the copy of an unaligned part.
             return False
-        first = card_of(calls[0])
-        assert isinstance(first, Convolution)
+        first = card_of(calls[0], Convolution)
         sums = prod((static_shape(calls[0].args[1]) or ())[1:])
         problem = first.problem(*[a.checked_type for a in calls[0].args])
         return portable_plan().joins_convolutions(problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes])
@@ -329,10 +328,9 @@ class _Combiner:
     def round(self, func: Function) -> dict[Expr, Expr]:
         """The replacements of branches by slices: of all groups with only constants besides their data, which do not depend on
         each other, or else of one other group, on which the next may depend."""
-        groups: dict[Any, list[Call]] = {}
+        groups: dict[Hashable, list[Call]] = {}
         for e in post_order(func.body, skip=lambda e: type(e) in (Function, If, Let)):
             if is_op(e, *self.joiner.ops) and e not in self.refused:
-                assert isinstance(e, Call)
                 key = self.joiner.key(e)
                 if key is not None:
                     groups.setdefault((e.args[0], key), []).append(e)
@@ -406,7 +404,7 @@ class _Combiner:
         return following, joined
 
 
-def _independent(calls: Sequence[Call], operands: Any) -> list[Call]:
+def _independent(calls: Sequence[Call], operands: Callable[[Call], Sequence[Expr]]) -> list[Call]:
     """The calls with operands that depend on none of the other calls, since joined calls run at one time."""
     others = set(calls)
     return [c for c in calls if not any([e in others and e is not c for a in operands(c) for e in post_order(a)])]

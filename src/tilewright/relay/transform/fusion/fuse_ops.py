@@ -12,7 +12,6 @@ within the depth limit in this expanded form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from tilewright.relay.adt import Match
 from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, contains, post_order
+from tilewright.relay.op.layers import padding
 from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, typed
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.infer_type import infer_module
@@ -142,7 +142,7 @@ def _operands(node: Expr) -> Sequence[Expr]:
     return children(node)
 
 
-def _inputs(call: Call) -> list[Any]:
+def _inputs(call: Call) -> list[Expr]:
     """The arguments of a call, with tuples replaced by their fields."""
     return [f for a in call.args for f in (a.fields if type(a) is Tuple else (a,))]
 
@@ -156,7 +156,7 @@ def adds_halo(call: Call) -> bool:
     """Whether a call pads a tensor of static shape by a constant: the last step of a kernel, which needs no copy."""
     if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
         return False
-    card: Any = card_of(call)
+    card = card_of(call, padding.pad)
     return card.pad_mode == "constant" and min([n for width in card.pad_width for n in width], default=0) >= 0
 
 
@@ -172,10 +172,12 @@ class _Partition:
     def __init__(self, body: Expr, max_depth: int, fuse: bool) -> None:
         self.graph = _Graph(body)
         self.max_depth = max_depth
-        self.kinds = {c: kind_of(c) for c in self.graph.calls}
-        self.groups = {c: _Group(c, self.kinds[c], c.operator.name in EXPENSIVE) for c in self.graph.calls}
+        self.kinds: dict[Expr, int] = {c: kind_of(c) for c in self.graph.calls}
+        self.groups: dict[Expr, _Group] = {
+            c: _Group(c, self.kinds[c], c.operator.name in EXPENSIVE) for c in self.graph.calls
+        }
         self.order = {c: i for i, c in enumerate(self.graph.calls)}
-        self.written = dict.fromkeys(self.graph.calls, 1)
+        self.written: dict[Expr, int] = dict.fromkeys(self.graph.calls, 1)
         if fuse:
             for anchored in (True, False):
                 for call in self.graph.calls:
@@ -211,10 +213,10 @@ class _Partition:
         for p in path:
             group.absorb(self.groups[p])
 
-    def written_out(self, group: _Group, others: set[_Group]) -> dict[Call, int]:
+    def written_out(self, group: _Group, others: set[_Group]) -> dict[Expr, int]:
         """Call that would join the group -> the number of operations for an element, if every value is computed at each read,
         except those that heavier operators store."""
-        found: dict[Call, int] = {}
+        found: dict[Expr, int] = {}
         joined = {group, *others}
         for call in sorted([c for g in others for c in g.calls], key=self.order.__getitem__):
             total = 1
@@ -259,9 +261,9 @@ class _Extract(ExprMutator):
 
     def run(self, body: Expr) -> Expr:
         """`body` with its groups extracted. The last call of a group is replaced; the others are no longer reachable."""
-        return self.visit(body)  # type: ignore[no-any-return]
+        return self.visit(body)
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         memo = self.memo_map
         stack = [expr]
         while stack:
@@ -293,7 +295,7 @@ class _Extract(ExprMutator):
 
     def inputs(self, node: Expr) -> list[Expr]:
         """Expressions that must be rewritten before `node`: the inputs of its group, or its own operands."""
-        group = self.partition.groups.get(node)  # type: ignore[call-overload]
+        group = self.partition.groups.get(node)
         if group is None:
             from tilewright.relay.functor import flow_children
 
@@ -306,7 +308,7 @@ class _Extract(ExprMutator):
             if e in seen:
                 continue
             seen.add(e)
-            operands = e.fields if type(e) is Tuple else e.args  # type: ignore[attr-defined]
+            operands = e.fields if type(e) is Tuple else e.args if type(e) is Call else ()
             for a in operands:
                 if a in members or type(a) is Tuple:
                     stack.append(a)
@@ -315,7 +317,7 @@ class _Extract(ExprMutator):
         return list(found)
 
     def kernel(self, node: Expr) -> Expr:
-        body = _Body(self.members[self.partition.groups[node].root()])  # type: ignore[index]
+        body = _Body(self.members[self.partition.groups[node].root()])
         result = body.visit(node)
         func = Function(tuple(body.params.values()), result, node.checked_type, (), {"Primitive": 1})
         typed(func)
@@ -338,11 +340,11 @@ class _Body(ExprMutator):
         self.members = members
         self.params: dict[Expr, Var] = {}
 
-    def visit(self, expr: Expr) -> Any:
+    def visit(self, expr: Expr) -> Expr:
         if expr in self.memo_map:
             return self.memo_map[expr]
         if expr in self.members or type(expr) is Tuple:
-            result = self._table[type(expr)](self, expr)
+            result: Expr = self._table[type(expr)](self, expr)
         elif embedded(expr):
             result = expr
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Tuple
+from tilewright.relay.op.movement import reshaping
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, typed, typed_pass
 
 
@@ -19,7 +20,7 @@ def SplitArgs(max_function_args: int) -> Pass:
         fields = call.args[0].fields
         if len(fields) <= max_function_args:
             return None
-        axis = card_of(call).axis  # type: ignore[attr-defined]
+        axis = card_of(call, reshaping.concatenate).axis
         parts = []
         for start in range(0, len(fields), max_function_args):
             chunk = fields[start : start + max_function_args]

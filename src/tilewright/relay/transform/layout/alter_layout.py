@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IntImm, IRModule, Op, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import BROADCAST, LayoutChoice, OpCard, constructor
+from tilewright.relay.cards.relations import known_extent
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.convolution import conv
+from tilewright.relay.op.layers import neural
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -104,8 +106,8 @@ class _AlterLayout(ExprMutator):
             found = typed(constructor("layout_transform")(e, source, target))
             if layout is None and not_full(original, source):
                 # The last block also has padding channels.
-                channels: Any = tensor_of(original).shape[1]
-                found = typed(constructor("strided_slice")(found, [0], [int(channels)], [1], axes=[1]))
+                channels = known_extent(tensor_of(original).shape[1])
+                found = typed(constructor("strided_slice")(found, [0], [channels], [1], axes=[1]))
             self.brought[key] = found
             if layout is not None:
                 self.layouts[found] = layout
@@ -142,14 +144,16 @@ class _AlterLayout(ExprMutator):
     def choose(self, call: Call, args: Sequence[Expr]) -> tuple[LayoutChoice, list[Expr]] | None:
         """The operator's own rule, or the common rule of element-wise operators; None: all values stay plain."""
         card = card_of(call)
-        joined = len(args) == 1 and isinstance(args[0], Tuple)
-        parts: Sequence[Any] = args[0].fields if joined else args  # type: ignore[attr-defined]
-        originals: Sequence[Any] = call.args[0].fields if joined else call.args  # type: ignore[attr-defined]
+        new, old = (args[0], call.args[0]) if len(args) == 1 else (None, None)
+        joined = isinstance(new, Tuple)
+        parts = new.fields if isinstance(new, Tuple) else args
+        originals = old.fields if isinstance(old, Tuple) else call.args
         layouts = [self.layouts.get(p) for p in parts]
         if type(card).layout_rule is OpCard.layout_rule:
             return self.elementwise(call, card, args, layouts) if card.fuse <= BROADCAST and not joined else None
         lone, types = call in self.alone, [o.checked_type for o in originals]
-        choice = card.lone_layout(layouts, types) if lone else card.layout_rule(layouts, types)  # type: ignore[attr-defined]
+        rule = card_of(call, conv.conv2d).lone_layout if lone else card.layout_rule
+        choice = rule(layouts, types)
         if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
             return None
         if is_op(call, "nn.conv2d") and choice.result is not None:
@@ -157,7 +161,7 @@ class _AlterLayout(ExprMutator):
             if not in_blocks(call, block_in, block_out, layouts[0] is not None, lone or call in self.interleaved):
                 return None
         brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
-        return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
+        return choice, [typed(Tuple(tuple(brought), new.span))] if isinstance(new, Tuple) else brought
 
     def weights_known(self, choice: LayoutChoice, call: Call) -> bool:
         """Whether the weight is a constant, which can be packed at compile time. An operator with a computed weight stays plain."""
@@ -232,7 +236,8 @@ def AlterOpLayout() -> Pass:
         alter = call.operator.get_attr("FTVMAlterOpLayout")
         if alter is None:
             return None
-        return alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)  # type: ignore[no-any-return]
+        made: Expr = alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)
+        return made
 
     def run(func: Function, mod: IRModule) -> Function:
         altered = rewrite_calls(func, once(by_program))
@@ -245,12 +250,12 @@ def pack_dense(call: Call) -> Expr | None:
     """dense or matmul by a constant weight -> its packed form. Incomplete panels are padded with zero columns, which are cut off again."""
     if not is_op(call, "nn.dense", "nn.matmul"):
         return None
-    card: Any = card_of(call)
+    card = card_of(call)
     weight = constant_of(call.args[1])
     if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or len(call.args) != 2:
         return None
     result = str(tensor_of(call).dtype)
-    transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
+    transposed = is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
         if _panel(call.args[0], by_columns, Target.current(True) is not None) == 0:
@@ -285,7 +290,7 @@ def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndar
 def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, nr: int = 0) -> Expr:
     """The product of data (.., K) and weights (K, N). The weights are packed in panels (of `nr` columns, if it is known) and in groups
     along K."""
-    card: Any = card_of(call)
+    card = card_of(call)
     inner, columns = by_columns.shape
     nr = nr or _panel(data, by_columns, False)
     panels = -(-columns // nr)
@@ -300,7 +305,7 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
         packed, layout = packed[..., 0], f"NK{nr}n"
     make = constructor("nn.contrib_dense_pack")
     units = columns if panels * nr != columns else None
-    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)
+    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card["out_dtype"], span=call.span)
 
 
 def _panel(data: Expr, by_columns: np.ndarray, along: bool) -> int:

@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType, TupleType
+from tilewright.ir.span import BaseSpan
 from tilewright.ir.transform import Pass
-from tilewright.relay.cards.card import BROADCAST, constructor
+from tilewright.relay.cards.card import BROADCAST, as_expr, constructor
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.rewriting import card_of, same_result, static_shape, typed, typed_pass
+from tilewright.relay.op.arithmetic.reduction import OverAxes
+from tilewright.relay.op.convolution.attributes import ConvAttrs
+from tilewright.relay.op.layers import padding
+from tilewright.relay.op.movement import reshaping
+from tilewright.relay.rewriting import card_of, same_result, static_shape, tuple_type_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 
 KERNEL_DEFAULTS = {
@@ -99,7 +104,7 @@ class _Convert(ExprMutator):
             had, has = self.layouts[e]
             return self.transformed(e, has, had)
         if e in self.layouts:
-            fields = tuple([self.plain(self.item(e, i)) for i in range(len(e.checked_type.fields))])  # type: ignore[attr-defined]
+            fields = tuple([self.plain(self.item(e, i)) for i in range(len(tuple_type_of(e).fields))])
             return typed(Tuple(fields))
         if isinstance(e, Tuple):
             fields = tuple([self.plain(f) for f in e.fields])
@@ -141,14 +146,14 @@ class _Convert(ExprMutator):
         if said is not None and name in self.wanted:
             types = [*[a.checked_type for a in call.args], call.checked_type]
             found = said(call.attrs, [self.plain(a) for a in args], types, list(self.wanted[name]))
-            return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
+            return None if found is None else as_expr(found)
         told = call.operator.get_attr("FInferCorrectLayout")
         if told is not None:
             return self.by_program(call, args, told)
         if name in CONVOLUTIONS:
             return self.convolution(call, args)
-        card: Any = card_of(call)
-        if name in CONFIGURED and name in self.wanted and len(str(card.layout)) == len(self.wanted[name][0]):
+        card = card_of(call)
+        if name in CONFIGURED and name in self.wanted and len(str(card["layout"])) == len(self.wanted[name][0]):
             return self.with_layout(call, args, self.wanted[name][0])
         arrived = self.arriving(args)
         if arrived is None:
@@ -163,7 +168,7 @@ class _Convert(ExprMutator):
         if name == "nn.pad":
             return self.padded(call, args, had, has)
         if (
-            name == "layout_transform"
+            isinstance(card, reshaping.layout_transform)
             and card.src_layout == had
             and sorted(card.dst_layout) == sorted(had)
             and card.dst_layout != has
@@ -202,9 +207,8 @@ class _Convert(ExprMutator):
         return None
 
     def convolution(self, call: Call, args: list[Expr]) -> Expr | None:
-        card: Any = card_of(call)
-        name: str = call.operator.name
-        data, kernel = _conv_layouts(card, name)
+        card, name = card_of(call, ConvAttrs), call.operator.name
+        data, kernel, _ = card.layouts()
         if name not in self.wanted or (LayoutConfig.current is not None and LayoutConfig.current.check_skip()):
             return None
         want = list(self.wanted[name])
@@ -214,7 +218,7 @@ class _Convert(ExprMutator):
         new_kernel = want[1] if len(want) > 1 and want[1] != "default" else _default_kernel(name, new_data, kernel)
         if card.out_layout not in ("", data):
             return None
-        depthwise = name == "nn.conv2d" and card.groups > 1 and _depthwise(call, card, kernel)
+        depthwise = name == "nn.conv2d" and card.groups > 1 and _depthwise(call, kernel)
         if depthwise and (len(want) < 2 or want[1] == "default") and new_data == "NHWC":
             new_kernel = "HWOI"
         x = self.as_layout(args[0], data, new_data)
@@ -225,8 +229,8 @@ class _Convert(ExprMutator):
 
     def with_layout(self, call: Call, args: list[Expr], layout: str) -> Expr | None:
         """An operator with a layout attribute: pooling, resizing."""
-        card: Any = card_of(call)
-        had = card.layout
+        card = card_of(call)
+        had = str(card["layout"])
         if sorted(layout) != sorted(had) or getattr(card, "out_layout", "") not in ("", had):
             return None
         changes = {"layout": layout, **({"out_layout": ""} if hasattr(card, "out_layout") else {})}
@@ -235,14 +239,14 @@ class _Convert(ExprMutator):
         return self.note(new, had, layout)
 
     def along_axis(self, call: Call, args: list[Expr], had: str, has: str) -> Expr | None:
-        card: Any = card_of(call)
+        card = card_of(call)
         parts = args[0].fields if isinstance(args[0], Tuple) else args[:1]
         originals = call.args[0].fields if isinstance(call.args[0], Tuple) else call.args[:1]
-        if any([_ndim(o) != len(had) for o in originals]) or isinstance(card.axis, (list, tuple)):
+        if any([_ndim(o) != len(had) for o in originals]) or isinstance(card["axis"], (list, tuple)):
             return None
         if any([p not in self.layouts and not isinstance(p, Expr) for p in parts]):
             return None
-        axis = has.index(had[int(card.axis) % len(had)])
+        axis = has.index(had[int(card["axis"]) % len(had)])
         brought = [self.as_layout(p, had, has) for p in parts]
         first = typed(Tuple(tuple(brought), args[0].span)) if isinstance(args[0], Tuple) else brought[0]
         new = typed(Call(call.op, (first, *[self.plain(a) for a in args[1:]]), card.replace(axis=axis), (), call.span))
@@ -254,13 +258,11 @@ class _Convert(ExprMutator):
 
     def reduced(self, call: Call, args: list[Expr], had: str, has: str) -> Expr | None:
         """A reduction over given axes. The remaining axes keep the order of the current layout."""
-        card: Any = card_of(call)
-        if args[0] not in self.layouts or card.axis is None or getattr(card, "exclude", False) or len(args) > 1:
+        card = card_of(call, OverAxes)
+        if args[0] not in self.layouts or card.axis is None or card.exclude or len(args) > 1:
             return None
-        given = card.axis if isinstance(card.axis, (list, tuple)) else (card.axis,)
-        letters = [had[int(a) % len(had)] for a in given]
-        axes = tuple(sorted([has.index(c) for c in letters]))
-        attrs = card.replace(axis=axes if isinstance(card.axis, (list, tuple)) else axes[0])
+        letters = [had[a % len(had)] for a in card.axis]
+        attrs = card.replace(axis=tuple(sorted([has.index(c) for c in letters])))
         new = Call(call.op, (args[0],), attrs, (), call.span)
         if card.keepdims:
             return self.note(new, had, has)
@@ -268,7 +270,7 @@ class _Convert(ExprMutator):
         return self.note(new, "".join(left), "".join([c for c in has if c not in letters]))
 
     def padded(self, call: Call, args: list[Expr], had: str, has: str) -> Expr | None:
-        card: Any = card_of(call)
+        card = card_of(call, padding.pad)
         if args[0] not in self.layouts or len(card.pad_width) != len(had):
             return None
         width = tuple([card.pad_width[i] for i in _order(had, has)])
@@ -304,7 +306,7 @@ class _Convert(ExprMutator):
             typed(op) if value is op.tuple_value and value not in self.layouts else self.item(value, op.index, op.span)
         )
 
-    def item(self, value: Expr, index: int, span: Any = None) -> Expr:
+    def item(self, value: Expr, index: int, span: BaseSpan | None = None) -> Expr:
         """A field of a tuple. Fields with all axes have the tuple's layout."""
         new = typed(TupleGetItem(value, index, span))
         if value in self.layouts and _ndim(new) == len(self.layouts[value][0]):
@@ -332,14 +334,6 @@ def _ndim(e: Expr) -> int | None:
     return len(t.shape) if isinstance(t, TensorType) else None
 
 
-def _conv_layouts(card: Any, name: str) -> tuple[str, str]:
-    """The layouts of a convolution's data and weights, with defaults filled in."""
-    if hasattr(card, "layouts"):
-        data, kernel, _ = card.layouts()
-        return data, kernel
-    return card.data_layout, card.kernel_layout
-
-
 def _default_kernel(name: str, data: str, kernel: str) -> str:
     """The default kernel layout for a layout of the data. Transposed convolutions have input channels first."""
     found = KERNEL_DEFAULTS.get(data, kernel)
@@ -348,7 +342,7 @@ def _default_kernel(name: str, data: str, kernel: str) -> str:
     return found if sorted(found) == sorted(kernel) else kernel
 
 
-def _depthwise(call: Call, card: Any, kernel: str) -> bool:
+def _depthwise(call: Call, kernel: str) -> bool:
     shape = static_shape(call.args[1])
     return shape is not None and shape[kernel.index("I")] == 1
 

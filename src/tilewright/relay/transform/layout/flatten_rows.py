@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from tilewright.ir import DataType
 from tilewright.ir.transform import Pass
-from tilewright.relay.cards.card import BROADCAST, constructor
+from tilewright.relay.cards.card import BROADCAST, OpCard, constructor
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.rewriting import (
     card_of,
@@ -56,9 +55,9 @@ class _FlattenRows:
             if static_shape(call.args[0]) == (prod(shape[:-1]), shape[-1]):
                 self.views[call] = call.args[0]
             return None
-        card: Any = card_of(call)
+        card = card_of(call)
         if is_op(call, *ALONG_ROWS):
-            if card.axis not in (-1, len(shape) - 1) or call.args[0] not in self.views:
+            if card["axis"] not in (-1, len(shape) - 1) or call.args[0] not in self.views:
                 return None
             args = [self._matrix(call.args[0], shape), *call.args[1:]]
             return self._view(call, args, card.replace(axis=-1), shape)
@@ -66,12 +65,12 @@ class _FlattenRows:
             return None
         if not any([a in self.views and static_shape(a) == shape for a in call.args]):
             return None
-        found = [self._operand(a, shape) for a in call.args]
-        return None if None in found else self._view(call, found, card, shape)  # type: ignore[arg-type]
+        found = [a for a in [self._operand(a, shape) for a in call.args] if a is not None]
+        return self._view(call, found, card, shape) if len(found) == len(call.args) else None
 
     def _product(self, call: Call, shape: tuple[int, ...]) -> Expr | None:
         data, weight = (static_shape(a) for a in call.args[:2])
-        card: Any = card_of(call)
+        card = card_of(call)
         if data is None or weight is None or len(weight) != 2 or getattr(card, "transpose_a", False):
             return None
         if call.args[0] not in self.views and not fills_tiles(data[:-1], shape[-1], str(tensor_of(call).dtype)):
@@ -96,7 +95,7 @@ class _FlattenRows:
             return None
         return e if len(mine) < 2 else typed(constructor("reshape")(e, (mine[-1],)))
 
-    def _view(self, call: Call, args: Sequence[Expr], card: Any, shape: tuple[int, ...]) -> Expr | None:
+    def _view(self, call: Call, args: Sequence[Expr], card: OpCard, shape: tuple[int, ...]) -> Expr | None:
         rows = typed(Call(call.op, tuple(args), card, (), call.span))
         if static_shape(rows) != (prod(shape[:-1]), shape[-1]):
             return None

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import topi
-from tilewright.ir import IRModule, TensorType
+from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import BROADCAST, OUT_ELEMWISE, constructor
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.functor import rewrite, users
+from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed, typed_pass
 from tilewright.scheduling import KernelPlan
 from tilewright.scheduling.graph_plan import GraphPlan, graph_plan
@@ -62,7 +63,7 @@ def write_halos(func: Function, plan: GraphPlan) -> Function:
         if data not in made:
             rows, columns = found[old.args[0]]
             made[data] = typed(constructor("nn.pad")(data, ((0, 0), (0, 0), rows, columns, (0, 0))))
-        card: Any = card_of(old)
+        card = card_of(old)
         return typed(Call(new.op, (made[data], *new.args[1:]), card.replace(padding=(0, 0)), new.type_args, new.span))
 
     return rewrite(func, change) if found else func
@@ -70,9 +71,7 @@ def write_halos(func: Function, plan: GraphPlan) -> Function:
 
 def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
     """Whether the producer writes the halo for all convolutions that read its result."""
-    found: list[tuple[Any, list[TensorType]]] = [
-        (card_of(r), [tensor_of(a) for a in r.args]) for r in readers if isinstance(r, Call)
-    ]
+    found = [(card_of(r, Convolution), [tensor_of(a) for a in r.args]) for r in readers if isinstance(r, Call)]
     return all([plan.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])
 
 
@@ -81,7 +80,7 @@ def padding_of(call: Call) -> Padding | None:
     beyond their padding."""
     if not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None
-    card: Any = card_of(call)
+    card = card_of(call, Convolution)
     operands = [(static_shape(a), str(tensor_of(a).dtype)) for a in call.args]
     if any([s is None for s, _ in operands]) or len(operands[0][0] or ()) != 5 or "w" in card.kernel_layout:
         return None

@@ -10,7 +10,6 @@ separate kernel. Before the reshape, which moves no data, they are an epilogue, 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.cards.relations import each
 from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.op.convolution import conv, conv_nd
 from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.rewriting import (
     card_of,
@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 
 def as_image(call: Call) -> Expr | None:
     """conv1d of known sizes by constant weights as conv2d on an image of one row, if that is faster in channel blocks."""
-    card: Any = card_of(call)
+    card = card_of(call, conv_nd.conv1d)
     data, result, weight = static_shape(call.args[0]), static_shape(call), constant_of(call.args[1])
     plain = card.layouts() == ("NCW", "OIW", "NCW")
     if Target.current(True) is None or data is None or result is None or weight is None or not plain:
@@ -50,23 +50,23 @@ def as_image(call: Call) -> Expr | None:
     [before], [after] = get_pad_tuple(card.padding, [(weight.shape[2] - 1) * dilation + 1], 1)
     filters = const(np.ascontiguousarray(weight[:, :, None, :]))
     image = typed(constructor("reshape")(call.args[0], (*data[:2], 1, data[2])))
-    conv: Any = constructor("nn.conv2d")(
-        image, filters, (1, stride), (0, before, 0, after), (1, dilation), card.groups, weight.shape[0],
-        (1, weight.shape[2]), span=call.span,
+    attrs = conv.conv2d(
+        strides=(1, stride), padding=(0, before, 0, after), dilation=(1, dilation), groups=card.groups,
+        channels=weight.shape[0], kernel_size=(1, weight.shape[2]),
     )  # fmt: skip
-    blocks: Any = card_of(typed(conv))
-    choice = blocks.lone_layout([None, None], [image.checked_type, filters.checked_type])
+    made = typed(Call(attrs.op, (image, filters), attrs, (), call.span))
+    choice = attrs.lone_layout([None, None], [image.checked_type, typed(filters).checked_type])
     if choice is None or choice.result is None:
         return None
     block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
-    if not in_blocks(conv, block_in, block_out, False, compared=True):
+    if not in_blocks(made, block_in, block_out, False, compared=True):
         return None
-    return constructor("reshape")(conv, result)
+    return constructor("reshape")(made, result)
 
 
 def as_row(call: Call) -> Expr | None:
     """conv2d on a column (images and results of width 1) by constant weights, as conv2d on a row: tiles run along rows."""
-    card: Any = card_of(call)
+    card = card_of(call, conv.conv2d)
     data, result, weight = static_shape(call.args[0]), static_shape(call), constant_of(call.args[1])
     if data is None or result is None or weight is None or 0 in (*data, *result) or Target.current(True) is None:
         return None
@@ -81,8 +81,8 @@ def as_row(call: Call) -> Expr | None:
         turned["kernel_size"] = tuple(each(card.kernel_size, 2, "kernel_size"))[::-1]
     image = typed(constructor("reshape")(call.args[0], (*data[:2], 1, data[2])))
     filters = const(np.ascontiguousarray(weight.transpose(0, 1, 3, 2)))
-    conv = typed(Call(call.op, (image, filters), card.replace(**turned), (), call.span))
-    return constructor("reshape")(conv, result)
+    made = typed(Call(call.op, (image, filters), card.replace(**turned), (), call.span))
+    return constructor("reshape")(made, result)
 
 
 class _ImageViews:
@@ -110,10 +110,10 @@ class _ImageViews:
         return self._below(call, shape, static_shape(seen[0]) or ()) if seen else None
 
     def _below(self, call: Call, shape: Shape, image: Shape) -> Expr | None:
-        found = [self._operand(a, shape, image) for a in call.args]
-        if None in found:
+        found = [a for a in [self._operand(a, shape, image) for a in call.args] if a is not None]
+        if len(found) < len(call.args):
             return None
-        made = typed(Call(call.op, tuple(found), call.attrs, (), call.span))  # type: ignore[arg-type]
+        made = typed(Call(call.op, tuple(found), call.attrs, (), call.span))
         if static_shape(made) != image:
             return None
         # The reshape keeps the source of the call, and with it the node of the model.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import te
 from tilewright.ir import Op, TensorType
 from tilewright.relay.cards.card import BROADCAST, OpCard
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
+from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import card_of, is_op, static_shape, tensor_of
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.problems import Windows
@@ -76,7 +75,7 @@ def interleaved_convolutions(root: Expr) -> set[Call]:
 def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: bool) -> bool:
     """Whether a convolution runs on channel blocks. have: whether its data is in blocks, and would have to be converted to the plain layout
     (else to blocks). compared: whether the costs of both are compared, since its result is needed in the plain layout."""
-    card: Any = card_of(call)
+    card = card_of(call, Convolution)
     plan = graph_plan()
     if plan is None:
         return True
@@ -88,7 +87,7 @@ def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: b
 
 def _windows(call: Call) -> Windows | None:
     """The input of the cost model; None for dynamic dimensions, and for results of another type."""
-    card: Any = card_of(call)
+    card = card_of(call, Convolution)
     data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
     dtype = str(tensor_of(call).dtype)
     if data is None or weight is None or result is None or dtype != tensor_of(call.args[0]).dtype:

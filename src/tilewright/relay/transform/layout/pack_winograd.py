@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.cards.relations import dims
 from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.op.convolution import conv
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed_pass
 from tilewright.scheduling.graph_plan import graph_plan
 from tilewright.topi.nn.winograd_blocked import winograd_weights
@@ -30,7 +29,7 @@ def pack_winograd(call: Call) -> Expr | None:
     decided = graph_plan()
     if decided is None or not is_op(call, "nn.contrib_conv2d_NCHWc"):
         return None
-    card: Any = card_of(call)
+    card = card_of(call, conv.conv2d_NCHWc)
     weights = constant_of(call.args[1])
     plain = set(card.strides) == {1} and set(card.dilation) == {1} and card.groups == 1
     if weights is None or not plain or weights.shape[2:4] != (3, 3) or weights.dtype.name != "float32":

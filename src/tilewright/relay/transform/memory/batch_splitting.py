@@ -12,16 +12,18 @@ The program's plan decides the number of images and the last layer: by the bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.ir import Op, TensorType
 from tilewright.ir.transform import Pass
-from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, constructor
+from tilewright.relay.cards.card import BROADCAST, OpCard, constructor
+from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
-from tilewright.relay.rewriting import card_of, static_shape, typed, typed_pass
+from tilewright.relay.op.arithmetic.reduction import OverAxes
+from tilewright.relay.rewriting import card_of, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
 from tilewright.scheduling.batches import Traffic, cache_of_batch
@@ -31,7 +33,7 @@ from tilewright.scheduling.graph_plan import graph_plan
 class Step(NamedTuple):
     """A call for the rules: its card, the shapes of its result and operands, and for each operand whether it has a batch axis."""
 
-    card: Any
+    card: OpCard
     shape: Sequence[int]
     shapes: Sequence[Sequence[int] | None]
     batched: Sequence[bool]
@@ -47,18 +49,18 @@ class Step(NamedTuple):
 
 
 APART: dict[str, Callable[[Step], bool]] = {
-    "layout_transform": lambda s: s.card.src_layout[0] == s.card.dst_layout[0] == "N",
-    "nn.pad": lambda s: s.only_first and tuple(s.card.pad_width[0]) == (0, 0),
-    "strided_slice": lambda s: s.only_first and s.card.axes is not None and s.keeps_first(s.card.axes),
+    "layout_transform": lambda s: s.card["src_layout"][0] == s.card["dst_layout"][0] == "N",
+    "nn.pad": lambda s: s.only_first and tuple(s.card["pad_width"][0]) == (0, 0),
+    "strided_slice": lambda s: s.only_first and s.card["axes"] is not None and s.keeps_first(s.card["axes"]),
     "nn.contrib_interleave_phases": lambda s: s.batched == [True],
-    "concatenate": lambda s: s.keeps_first([s.card.axis]),
+    "concatenate": lambda s: s.keeps_first([s.card["axis"]]),
 }
 """Operators that treat each image independently under these conditions."""
 
 
 def images_apart(call: Call, batched: Sequence[bool]) -> bool:
     """Whether item i along the first axis of a call's result depends only on item i of the operands that are `batched`."""
-    card: Any = card_of(call)
+    card = card_of(call)
     shape = static_shape(call)
     if not shape:
         return False
@@ -71,10 +73,11 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
     rule = APART.get(call.op.name) if isinstance(call.op, Op) else None
     if rule is not None:
         return bool(rule(step))
-    if card.fuse == COMM_REDUCE and hasattr(card, "exclude"):
-        axes = card.axis if isinstance(card.axis, (list, tuple)) else (card.axis,)
+    if isinstance(card, OverAxes):
+        if batched != [True] or card.exclude or card.axis is None:
+            return False
         rank = len(step.shapes[0] or ())
-        return batched == [True] and not card.exclude and all([a is not None and a % rank > 0 for a in axes])
+        return all([a % rank > 0 for a in card.axis])
     if card.fuse > BROADCAST or not card.pure:
         return False
     if hasattr(card, "axis"):
@@ -94,12 +97,9 @@ def of_images(func: Function, batched: Sequence[bool], images: int) -> Function 
     batch = batch_of([p for p, part in zip(func.params, batched, strict=True) if part])
     if batch is None:
         return None
-    values: dict[Expr, Expr] = {}
-    parts: set[Expr] = set()
-    for p, part in zip(func.params, batched, strict=True):
-        values[p] = Var(p.name_hint, fewer(p, images)) if part else p
-        if part:
-            parts.add(p)
+    parts: set[Expr] = {p for p, part in zip(func.params, batched, strict=True) if part}
+    params = [Var(p.name_hint, fewer(p, images)) if p in parts else p for p in func.params]
+    values: dict[Expr, Expr] = dict(zip(func.params, params, strict=True))
     for e in post_order(func.body, skip=lambda e: isinstance(e, Op)):
         inputs = e.fields if isinstance(e, Tuple) else e.args if isinstance(e, Call) else ()
         if e in values or not any([a in parts for a in inputs]):
@@ -114,7 +114,7 @@ def of_images(func: Function, batched: Sequence[bool], images: int) -> Function 
         parts.add(e)
     if func.body not in parts:
         return None
-    return primitive([values[p] for p in func.params], values[func.body], func.attrs)
+    return primitive(params, values[func.body], func.attrs)
 
 
 def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr | None:
@@ -134,12 +134,11 @@ def batch_of(values: Sequence[Expr]) -> int | None:
 
 def fewer(e: Expr, images: int) -> TensorType:
     """The type of a tensor with this number of images."""
-    t = e.checked_type
-    assert isinstance(t, TensorType)
-    return TensorType((images, *t.concrete_shape[1:]), t.dtype)  # type: ignore[arg-type]
+    t = tensor_of(e)
+    return tensor_type((images, *t.concrete_shape[1:]), t.dtype)
 
 
-def primitive(params: Sequence[Any], body: Expr, attrs: Any) -> Function:
+def primitive(params: Sequence[Var], body: Expr, attrs: Mapping[str, Any]) -> Function:
     """A primitive function with inferred types."""
     made = Function(params, body, typed(body).checked_type, (), attrs)
     infer_types(made)
@@ -154,6 +153,12 @@ class Layer(NamedTuple):
     moved: int
     constants: int
 
+    @property
+    def function(self) -> Function:
+        """The primitive function that is called."""
+        assert isinstance(self.call.op, Function)
+        return self.call.op
+
 
 class SplitLayers(NamedTuple):
     """Layers that run for `images` images at a time. Only the result of `last` is read by other layers."""
@@ -167,7 +172,7 @@ def size(e: Expr) -> int:
     """Bytes of a tensor of static shape; 0 for other values."""
     t = type_of(e)
     shape = static_shape(e) if isinstance(t, TensorType) else None
-    return 0 if shape is None else prod(shape) * int(t.dtype.bytes)  # type: ignore[union-attr]
+    return 0 if shape is None else prod(shape) * int(tensor_of(e).dtype.bytes)
 
 
 def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> list[Layer]:
@@ -222,7 +227,7 @@ def joined(split: SplitLayers, batch: int) -> Expr:
     inputs = {
         a: None for x in split.layers for a, part in zip(x.call.args, x.batched, strict=True) if part and type(a) is Var
     }
-    functions = [of_images(x.call.op, x.batched, split.images) for x in split.layers]  # type: ignore[arg-type]
+    functions = [of_images(x.function, x.batched, split.images) for x in split.layers]
     parts: list[Expr] = []
     for k in range(count):
         values: dict[Expr, Expr] = {a: piece_of(a, k * split.images, split.images) for a in inputs}

@@ -15,7 +15,7 @@ from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule, Op, TupleType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, pattern_vars
-from tilewright.relay.cards.card import argument_names
+from tilewright.relay.cards.card import OpCard, argument_names
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -33,7 +33,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.program.devices import PARAM_DEVICES, RESULT_DEVICE, device_copy, on_device
 from tilewright.relay.printer import Printer, span_text
-from tilewright.relay.rewriting import typed
+from tilewright.relay.rewriting import card_of, typed
 from tilewright.relay.source_map import caret
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
@@ -192,8 +192,7 @@ class DevicePlan:
             return
         copy = is_copy(e)
         if copy is not None:
-            attrs: Any = copy.attrs
-            text = "the source of device_copy"
+            attrs, text = card_of(copy, device_copy), "the source of device_copy"
             self.join(e, self.domain(e.args[0]), self.fixed(attrs.src_virtual_device, text, e))
             self.join(e, self.domain(e), self.fixed(attrs.dst_virtual_device, "the target of device_copy", e))
             return
@@ -230,8 +229,8 @@ class DevicePlan:
     @staticmethod
     def end(domain: _Domain) -> _Domain:
         """The domain of a value, or for a function, of its result."""
-        while domain.root().result is not None:
-            domain = domain.root().result  # type: ignore[assignment]
+        while (result := domain.root().result) is not None:
+            domain = result
         return domain
 
     def parts(self, e: Expr, parts: Sequence[Expr]) -> None:
@@ -305,7 +304,7 @@ REMEDY = (
 
 def operands(e: Call) -> Sequence[str]:
     """Names of a call's arguments."""
-    return argument_names(type(e.attrs))[0] if isinstance(e.op, Op) and e.attrs is not None else ()  # type: ignore[arg-type]
+    return argument_names(type(e.attrs))[0] if isinstance(e.op, Op) and isinstance(e.attrs, OpCard) else ()
 
 
 def subject(e: Expr) -> str:
@@ -357,8 +356,9 @@ def copied(value: Expr, t: Type | None, devices: tuple[VirtualDevice, VirtualDev
     if isinstance(t, TupleType):
         fields = [copied(typed(TupleGetItem(value, i)), f, devices, at) for i, f in enumerate(t.fields)]
         return Tuple(tuple(fields), at.span)
-    made: Call = device_copy.make(value, *devices)
-    return Call(made.op, made.args, made.attrs, (), at.span)
+    source, target = devices
+    card = device_copy(src_virtual_device=source, dst_virtual_device=target)
+    return Call(card.op, (value,), card, (), at.span)
 
 
 def annotated(mod: IRModule) -> bool:

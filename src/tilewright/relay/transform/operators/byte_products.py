@@ -9,14 +9,14 @@ Both sums are integers, so the results are the same. The last sum is constant, l
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.op.convolution import conv
 from tilewright.relay.op.convolution.windows import pads
+from tilewright.relay.op.layers import neural
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -64,21 +64,19 @@ def products_of_bytes(call: Call) -> Expr | None:
 
 def dense(call: Call) -> Expr | None:
     """The shifted form of a dense layer, or of a matmul by a constant."""
-    card: Any = card_of(call)
-    weight: Any = constant_of(call.args[1])
-    if getattr(card, "transpose_a", False) or weight.ndim != 2:
+    card, weight = card_of(call), constant_of(call.args[1])
+    if getattr(card, "transpose_a", False) or weight is None or weight.ndim != 2:
         return None
-    along = 1 if is_op(call, "nn.dense") or card.transpose_b else 0
+    along = 1 if is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b else 0
     product = typed(Call(call.op, (shifted(call.args[0]), call.args[1]), card, (), call.span))
     return less(call, product, weight.sum(along, dtype=np.int32))
 
 
 def conv2d(call: Call) -> Expr | None:
     """The shifted form of a convolution. The value of its padding is shifted, too."""
-    card: Any = card_of(call)
-    weight: Any = constant_of(call.args[1])
+    card, weight = card_of(call, conv.conv2d), constant_of(call.args[1])
     plain = (card.data_layout, card.kernel_layout, card.out_layout or card.data_layout) == ("NCHW", "OIHW", "NCHW")
-    if not plain or (card.groups > 1 and weight.shape[1] % 4):
+    if weight is None or not plain or (card.groups > 1 and weight.shape[1] % 4):
         return None
     data = shifted(call.args[0])
     before, after = pads(card.padding)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir.transform import Pass
+from tilewright.relay.cards.card import as_expr
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.rewriting import Rule, rewrite_calls, typed_pass
 
@@ -27,7 +28,7 @@ def legalize_calls(attr: str) -> Callable[[Function], Function]:
         if legal is None:
             return None
         found = legal(call.attrs, list(call.args), [*[a.checked_type for a in call.args], call.checked_type])
-        return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
+        return None if found is None else as_expr(found)
 
     return lambda f: rewrite_calls(f, once(rule))
 

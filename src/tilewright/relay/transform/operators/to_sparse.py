@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from tilewright.ir import DataType, IRModule, TensorType
+from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.analysis.sparse import check_kernel, is_pointwise, to_bsr, weight_matrix, worth
 from tilewright.relay.cards.card import constructor
-from tilewright.relay.cards.relations import tensor
+from tilewright.relay.cards.relations import tensor, tensor_type
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.convolution import conv
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, typed_pass
 from tilewright.support.errors import TVMError
 
@@ -37,8 +37,8 @@ class _Sparse(ExprMutator):
         self.parts: dict[Var, tuple[Var, ...]] = {}
 
     def visit_call(self, call: Call) -> Expr:
-        weight: Any = call.args[1] if is_op(call, self.op) else None
-        if weight not in self.parts or not self.wanted(call):
+        weight = call.args[1] if is_op(call, self.op) else None
+        if not isinstance(weight, Var) or weight not in self.parts or not self.wanted(call):
             return super().visit_call(call)
         return self.made(call, self.visit(call.args[0]), self.parts[weight])
 
@@ -47,14 +47,12 @@ class _Sparse(ExprMutator):
             if p.name_hint in self.shapes:
                 *data, indices, indptr = self.shapes[p.name_hint]
                 dtype = tensor(p.checked_type).dtype
-                forms: Any = (
+                forms = (
                     ("data", tuple(data), dtype),
                     ("indices", (indices,), "int32"),
                     ("indptr", (indptr,), "int32"),
                 )
-                self.parts[p] = tuple(
-                    [Var(f"{p.name_hint}.{part}", TensorType(shape, DataType(t))) for part, shape, t in forms]
-                )
+                self.parts[p] = tuple([Var(f"{p.name_hint}.{part}", tensor_type(shape, t)) for part, shape, t in forms])
         if not self.parts:
             return func
         body = self.visit(func.body)
@@ -86,8 +84,7 @@ def Conv2dToSparse(
         return constructor("nn.sparse_conv2d")(data, parts, layout, (1, 1))
 
     def wanted(call: Call) -> bool:
-        attrs: Any = card_of(call)
-        return attrs.data_layout == layout and is_pointwise(call)
+        return card_of(call, conv.conv2d).data_layout == layout and is_pointwise(call)
 
     def run(f: Function, mod: IRModule) -> Function:
         return _Sparse("nn.conv2d", weight_name, weight_shape, made, wanted).function(f)
@@ -103,7 +100,7 @@ def Conv2dToSparse2(layout: str, kernel_size: int, blocksize: tuple[int, int], s
     block = (int(blocksize[0]), int(blocksize[1]))
 
     def rule(call: Call) -> Expr | None:
-        if not is_op(call, "nn.conv2d") or card_of(call).data_layout != layout or not is_pointwise(call):  # type: ignore[attr-defined]
+        if not is_op(call, "nn.conv2d") or card_of(call, conv.conv2d).data_layout != layout or not is_pointwise(call):
             return None
         weight = constant_of(call.args[1])
         if weight is None:

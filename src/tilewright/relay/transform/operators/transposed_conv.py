@@ -9,12 +9,14 @@ rearrange the weights, so constant weights are folded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.convolution.conv_nd import ConvTranspose
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, typed_pass
 from tilewright.topi.utils import get_pad_tuple
 
@@ -63,8 +65,8 @@ class _Axis(NamedTuple):
         return first, max(min(last, self.extent - 1 + reach), self.extent - 1, first)
 
 
-def _numbers(value: Any, n: int) -> list[int]:
-    given = [value] if isinstance(value, int) else list(value)
+def _numbers(value: Sequence[int], n: int) -> list[int]:
+    given = list(value)
     return given * n if len(given) == 1 else given
 
 
@@ -72,7 +74,7 @@ def as_convolution(call: Call) -> Expr | None:
     """A transposed convolution of known sizes and plain layouts, as a convolution; None for others."""
     if not is_op(call, *NAMES):
         return None
-    card: Any = card_of(call)
+    card = card_of(call, ConvTranspose)
     data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
     letters = card.letters
     n = len(letters)

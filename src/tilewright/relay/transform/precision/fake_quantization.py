@@ -10,10 +10,15 @@ import numpy as np
 from tilewright.ir import AffineType, DataType, IRModule, Op, TensorAffineType, TupleAffineType
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import as_expr, cards, constructor, find_card
-from tilewright.relay.cards.relations import dims, known_equal
+from tilewright.relay.cards.relations import Dim, dims, known_equal
 from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
+from tilewright.relay.op.arithmetic import elemwise
+from tilewright.relay.op.layers import neural, padding
+from tilewright.relay.op.movement import reshaping
+from tilewright.relay.op.quantization import quantized
 from tilewright.relay.op.quantization.quantized import spread
+from tilewright.relay.op.quantization.quantized_products import Product
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 
@@ -39,8 +44,8 @@ class Quantity(NamedTuple):
     affine: Affine
 
 
-def _shape(e: Expr) -> tuple[Any, ...]:
-    return tuple(dims(tensor_of(typed(e))))
+def _shape(e: Expr) -> list[Dim]:
+    return dims(tensor_of(e))
 
 
 def _alike_shapes(a: Expr, b: Expr) -> bool:
@@ -87,7 +92,7 @@ class Region:
         if isinstance(e, Call) and type(e.op) is Op:
             if is_op(e, "qnn.dequantize"):
                 q, scale, zero = e.args
-                return Quantity(q, Affine(scale, zero, str(tensor_of(q).dtype), card_of(e).axis))  # type: ignore[attr-defined]
+                return Quantity(q, Affine(scale, zero, str(tensor_of(q).dtype), card_of(e, quantized.dequantize).axis))
             own = self._registered(e)
             if own is not None:
                 found = own(self, e)
@@ -99,7 +104,7 @@ class Region:
                     return self.no(f"{e.op.name} has no integer form here")
                 return Quantity(typed(found.expr), found.affine)
             return self.no(f"{e.op.name} has no integer form")
-        if isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Call) and is_op(e.tuple_value, "split"):
+        if isinstance(e, TupleGetItem) and is_op(e.tuple_value, "split"):
             whole = self.of(e.tuple_value)
             return None if whole is None else Quantity(typed(TupleGetItem(whole.expr, e.index)), whole.affine)
         return self.no(f"a {type(e).__name__} is not a quantised value")
@@ -156,7 +161,11 @@ def moved(region: Region, call: Call) -> Quantity | None:
 def padded(region: Region, call: Call) -> Quantity | None:
     q = _first(region, call)
     value = call.args[1]
-    if q is None or not isinstance(value, Constant) or (value.value.any() and card_of(call).pad_mode == "constant"):  # type: ignore[attr-defined]
+    if (
+        q is None
+        or not isinstance(value, Constant)
+        or (value.value.any() and card_of(call, padding.pad).pad_mode == "constant")
+    ):
         return None
     zero = op("cast")(op("reshape")(q.affine.zero, ()), dtype=q.affine.dtype)
     return Quantity(_same_operator(call, q.expr, zero), q.affine)
@@ -184,9 +193,10 @@ def clip(region: Region, call: Call) -> Quantity | None:
         or not isinstance(q.affine.zero, Constant)
     ):
         return None
-    scale, zero, card = float(q.affine.scale.value.item()), int(q.affine.zero.value.item()), card_of(call)
+    scale, zero = float(q.affine.scale.value.item()), int(q.affine.zero.value.item())
+    card = card_of(call, elemwise.clip)
     info = np.iinfo(q.affine.dtype)
-    ends = [float(np.clip(np.rint(b / scale) + zero, info.min, info.max)) for b in (card.a_min, card.a_max)]  # type: ignore[attr-defined]
+    ends = [float(np.clip(np.rint(b / scale) + zero, info.min, info.max)) for b in (card.a_min, card.a_max)]
     return Quantity(op("clip")(q.expr, *ends), q.affine)
 
 
@@ -201,8 +211,8 @@ def requantized(q: Quantity, to: Affine) -> Quantity:
 
 def averaged(region: Region, call: Call) -> Quantity | None:
     """The integer form of means, in the scale of their operand; halves are rounded to even."""
-    card: Any = card_of(call)
-    if getattr(card, "count_include_pad", False) and any(card.padding):
+    card = card_of(call)
+    if getattr(card, "count_include_pad", False) and any(card["padding"]):
         return None
     q = _first(region, call)
     if q is None:
@@ -216,20 +226,21 @@ def product(region: Region, call: Call) -> Quantity | None:
     x, w = region.of(call.args[0]), region.of(call.args[1])
     if x is None or w is None or not x.affine.single or {x.affine.dtype, w.affine.dtype} - set(BYTES):
         return None
-    card: Any = card_of(call)
-    if card.out_dtype not in ("", "float32") or getattr(card, "transpose_a", False):
+    card = card_of(call)
+    if card["out_dtype"] not in ("", "float32") or getattr(card, "transpose_a", False):
         return None
     name = {"nn.matmul": "qnn.dense"}.get(call.operator.name, f"qnn.{call.operator.name.removeprefix('nn.')}")
     if not getattr(card, "transpose_b", True):
         w = _transposed(w)
-    quantized: Any = find_card(name)
-    fields = {f.name for f in quantized._fields} & {f.name for f in type(card)._fields} - {"span", "out_dtype"}
+    kind = find_card(name)
+    assert issubclass(kind, Product)
+    fields = {f.name for f in kind._fields} & {f.name for f in type(card)._fields} - {"span", "out_dtype"}
     attrs = {n: getattr(card, n) for n in fields}
     ndim = len(_shape(w.expr))
-    channels = quantized(**attrs).channels_axis(ndim)
+    channels = kind(**attrs).channels_axis(ndim)
     if not w.affine.single and (name == "qnn.batch_matmul" or w.affine.axis % ndim != channels):
         return None
-    sums = quantized.call([x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale], attrs)
+    sums = kind.call([x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale], attrs)
     layout = getattr(card, "out_layout", "") or getattr(card, "data_layout", "")
     axis = layout.index("C") if layout else -1
     return Quantity(sums, Affine(_times(x.affine.scale, w.affine.scale), ZERO, "int32", axis))
@@ -352,7 +363,7 @@ def concatenate(region: Region, call: Call) -> Quantity | None:
     assert out is not None
     made = op("qnn.concatenate")(
         [p.expr for p in known], [p.affine.scale for p in known], [p.affine.zero for p in known], out.scale, out.zero,
-        card_of(call).axis,  # type: ignore[attr-defined]
+        card_of(call, reshaping.concatenate).axis,
     )  # fmt: skip
     return Quantity(made, out._replace(dtype=known[0].affine.dtype))
 
@@ -364,8 +375,8 @@ def function(key: str) -> Form:
         out, q = region.target(call), region.of(call.args[0])
         if q is None or out is None or not (q.affine.single and out.single) or q.affine.dtype not in BYTES:
             return None
-        attrs = {"axis": card_of(call).axis} if key == "softmax" else {}  # type: ignore[attr-defined]
-        given = [card_of(call).alpha] if key == "leaky_relu" else []  # type: ignore[attr-defined]
+        attrs = {"axis": card_of(call, neural.softmax).axis} if key == "softmax" else {}
+        given = [card_of(call, elemwise.leaky_relu).alpha] if key == "leaky_relu" else []
         a = q.affine
         made = op(f"qnn.{key}")(q.expr, *given, a.scale, a.zero, out.scale, out.zero, **attrs)
         return Quantity(made, out._replace(dtype=a.dtype))
@@ -381,11 +392,13 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
 
         def integers(e: Expr) -> Expr | None:
             if isinstance(e, Tuple):
-                fields = [integers(f) for f in e.fields]
-                if None in fields:
+                fields = [f for f in map(integers, e.fields) if f is not None]
+                if len(fields) < len(e.fields):
                     return None
-                made: Expr = typed(Tuple(tuple(fields)))  # type: ignore[arg-type]
-                types[made] = TupleAffineType(tuple([types[f] for f in fields if f in types]))  # type: ignore[misc]
+                made = typed(Tuple(tuple(fields)))
+                types[made] = TupleAffineType(
+                    tuple([t for f in fields if isinstance(t := types.get(f), TensorAffineType)])
+                )
                 return made
             if isinstance(e, Constant):
                 return e
@@ -394,10 +407,10 @@ def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
                 types[q.expr] = affine_type(q.affine)
             return None if q is None else q.expr
 
-        args = [integers(a) for a in call.args]
-        if None in args:
+        args = [a for a in map(integers, call.args) if a is not None]
+        if len(args) < len(call.args):
             return None
-        new = Call(call.op, tuple(args), call.attrs, (), call.span)  # type: ignore[arg-type]
+        new = Call(call.op, tuple(args), call.attrs, (), call.span)
         wanted = region.target(call)
         if wanted is not None:
             types[new] = affine_type(wanted)
@@ -455,7 +468,7 @@ def FakeQuantizationToInteger(
         if not is_op(call, "qnn.quantize"):
             return None
         x, scale, zero = call.args
-        card: Any = card_of(call)
+        card = card_of(call, quantized.quantize)
         region, out = Region(optional), Affine(scale, zero, card.out_dtype, card.axis)
         if not out.single:
             return None
@@ -474,7 +487,7 @@ def FakeQuantizationToInteger(
         if call.op.name not in FORMS and own is None:
             return None
         fields = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else (a,))]
-        ready = [isinstance(f, Call) and is_op(f, "qnn.dequantize") for f in fields]
+        ready = [is_op(f, "qnn.dequantize") for f in fields]
         if not any(ready) or not all([r or isinstance(f, Constant) for r, f in zip(ready, fields, strict=True)]):
             return None
         q = Region(optional).of(call)
@@ -483,7 +496,7 @@ def FakeQuantizationToInteger(
         return op("qnn.dequantize")(q.expr, q.affine.scale, q.affine.zero, axis=q.affine.axis)
 
     def run(f: Function, mod: IRModule) -> Function:
-        if not contains(f, lambda e: isinstance(e, Call) and is_op(e, "qnn.quantize", "qnn.dequantize")):
+        if not contains(f, lambda e: is_op(e, "qnn.quantize", "qnn.dequantize")):
             return f
         f = rewrite_calls(f, closed)
         return rewrite_calls(f, open_ended) if use_qat else f

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.relay.cards.card import OPAQUE, constructor
+from tilewright.relay.cards.card import OPAQUE, OpCard, constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.rewriting import card_of, is_op, typed
+from tilewright.relay.rewriting import card_of, is_op, tensor_of, typed
 from tilewright.relay.typing.infer_type import infer_module
 
 WIDE = "float32"
@@ -62,10 +61,10 @@ class _Widen(ExprMutator):
     def visit_call(self, call: Call) -> Expr:
         args = [self.visit(a) for a in call.args]
         name = call.operator.name
-        card: Any = card_of(call)
+        card = card_of(call)
         result = call.checked_type
         if name == "cast":
-            if not _floats(args[0]) or not _floats(call) or str(result.dtype) not in (*NARROW, WIDE):  # type: ignore[attr-defined]
+            if not _floats(args[0]) or not _floats(call) or str(tensor_of(call).dtype) not in (*NARROW, WIDE):
                 return typed(self.remade(call, args, card))
             # Rounding is delayed until the value is stored.
             return self.cast(args[0], WIDE) if is_narrow(typed(args[0]).checked_type) else args[0]
@@ -90,7 +89,7 @@ class _Widen(ExprMutator):
                 card = card.replace(**{attribute: WIDE})
         return typed(self.remade(call, wide, card))
 
-    def remade(self, call: Call, args: Sequence[Expr], card: Any) -> Call:
+    def remade(self, call: Call, args: Sequence[Expr], card: OpCard) -> Call:
         if card is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
             return call
         return Call(call.op, tuple(args), card, call.type_args, call.span)
@@ -112,7 +111,7 @@ class _Widen(ExprMutator):
             return typed(Tuple(tuple([self.stored(p, f) for p, f in zip(parts, t.fields, strict=True)])))
         if not isinstance(t, TensorType) or not _floats(e):
             return e
-        if isinstance(e, Call) and is_op(e, "nn.pad"):
+        if is_op(e, "nn.pad"):
             # The padding has the stored type, in which its constant is exact.
             data, value = e.args
             padding = typed(const(value.value, str(t.dtype))) if isinstance(value, Constant) else value
@@ -123,7 +122,7 @@ class _Widen(ExprMutator):
 def _floats(e: Expr) -> bool:
     """Whether a value is a float tensor, or a tuple with one."""
 
-    def of(t: Any) -> bool:
+    def of(t: Type) -> bool:
         if isinstance(t, TupleType):
             return any([of(f) for f in t.fields])
         return isinstance(t, TensorType) and t.dtype.is_float
@@ -134,10 +133,10 @@ def _floats(e: Expr) -> bool:
 def _is_single(e: Expr) -> bool:
     """Whether the floats of a value have at most 32 bits."""
 
-    def of(t: Any) -> bool:
+    def of(t: Type) -> bool:
         if isinstance(t, TupleType):
             return all([of(f) for f in t.fields])
-        return not t.dtype.is_float or t.dtype.bits <= 32
+        return not isinstance(t, TensorType) or not t.dtype.is_float or t.dtype.bits <= 32
 
     return of(typed(e).checked_type)
 

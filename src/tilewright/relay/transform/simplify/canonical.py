@@ -5,7 +5,6 @@ LazyGradientInit."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,11 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import BROADCAST, constructor
 from tilewright.relay.expr import Call, Expr, Function, Var, const
 from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.convolution import conv
+from tilewright.relay.op.convolution.attributes import Convolution
+from tilewright.relay.op.layers import padding
+from tilewright.relay.op.layers.pool import Pool
+from tilewright.relay.op.movement import reshaping, space
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -64,22 +68,20 @@ def CanonicalizeCast() -> Pass:
 
 def _atrous(call: Call) -> Expr | None:
     """batch_to_space_nd(conv2d(space_to_batch_nd(x))) -> conv2d(x) with dilation."""
-    if not is_op(call, "nn.batch_to_space_nd") or not is_op(call.args[0], "nn.conv2d"):
+    if not is_op(call, "nn.batch_to_space_nd") or not is_op(made := call.args[0], "nn.conv2d"):
         return None
-    conv: Any = call.args[0]
-    spread: Any = conv.args[0]
+    spread = made.args[0]
     if not is_op(spread, "nn.space_to_batch_nd"):
         return None
-    outer: Any = card_of(call)
-    inner: Any = card_of(spread)
-    card: Any = card_of(conv)
+    outer, inner = card_of(call, space.batch_to_space_nd), card_of(spread, space.space_to_batch_nd)
+    card = card_of(made, conv.conv2d)
     layout = card.data_layout
     if layout not in ("NHWC", "NCHW") or (layout == "NCHW" and len(outer.block_shape) != 2):
         return None
     block = tuple(outer.block_shape)
     if block != tuple(inner.block_shape) or len(block) != 2 or tuple(card.strides) not in ((1, 1), (1,)):
         return None
-    if layout == "NCHW" or tuple(card.dilation) not in ((1, 1), (1,)) or float(getattr(inner, "pad_value", 0)) != 0:
+    if layout == "NCHW" or tuple(card.dilation) not in ((1, 1), (1,)) or inner.pad_value != 0:
         return None
     top, left, bottom, right = four_sides(tuple(card.padding))
     before = [int(p[0]) for p in inner.paddings]
@@ -92,7 +94,7 @@ def _atrous(call: Call) -> Expr | None:
     if min(*start, *stop) < 0:
         return None
     padding = (start[0], start[1], stop[0], stop[1])
-    new = Call(conv.op, (spread.args[0], conv.args[1]), card.replace(dilation=block, padding=padding), (), call.span)
+    new = Call(made.op, (spread.args[0], made.args[1]), card.replace(dilation=block, padding=padding), (), call.span)
     return new if static_shape(typed(new)) == static_shape(call) else None
 
 
@@ -120,15 +122,14 @@ def _lowest(value: float, call: Call) -> bool:
 
 def _explicit_padding(call: Call) -> Expr | None:
     """A padding operator after a pad -> the operator with more padding."""
-    key = call.operator.name
-    if key not in PADDED or not is_op(call.args[0], "nn.pad"):
+    key, pad = call.operator.name, call.args[0]
+    if key not in PADDED or not is_op(pad, "nn.pad"):
         return None
-    pad: Any = call.args[0]
-    card: Any = card_of(call)
-    attrs: Any = card_of(pad)
-    layout = getattr(card, "data_layout", "") or getattr(card, "layout", "")
+    card, attrs = card_of(call), card_of(pad, padding.pad)
+    assert isinstance(card, (Convolution, Pool))
+    layout = card.data_layout if isinstance(card, Convolution) else card.layout
     widths = [tuple([int(n) for n in w]) for w in attrs.pad_width]
-    value = scalar_of(pad.args[1]) if len(pad.args) > 1 else getattr(attrs, "pad_value", 0)
+    value = scalar_of(pad.args[1])
     if not layout.isalpha() or attrs.pad_mode != "constant" or value is None or len(layout) != len(widths):
         return None
     own = PADDED[key]
@@ -138,12 +139,12 @@ def _explicit_padding(call: Call) -> Expr | None:
     if any([widths[i] != (0, 0) for i in range(len(layout)) if i not in spatial]) or min(map(min, widths)) < 0:
         return None
     before, after = _sides(tuple(card.padding), len(spatial))
-    if "avg" in key and (not card.count_include_pad and any([sum(widths[i]) for i in spatial])):
+    if "avg" in key and not card["count_include_pad"] and any([sum(widths[i]) for i in spatial]):
         # Padding by nn.pad counts as elements in the means.
         if any([*before, *after]):
             return None
         card = card.replace(count_include_pad=True)
-    if getattr(card, "ceil_mode", False):
+    if isinstance(card, Pool) and card.ceil_mode:
         return None
     begins = [b + widths[i][0] for b, i in zip(before, spatial, strict=True)]
     ends = [a + widths[i][1] for a, i in zip(after, spatial, strict=True)]
@@ -217,14 +218,13 @@ def _post_alter(call: Call) -> Expr | None:
     """layout_transform of layout_transform -> a single one, or none."""
     if not is_op(call, "layout_transform"):
         return None
-    found = layout_round_trip(call)
-    if found is not None or not is_op(call.args[0], "layout_transform"):
+    found, x = layout_round_trip(call), call.args[0]
+    if found is not None or not is_op(x, "layout_transform"):
         return found
-    inner: Any = call.args[0]
-    outer: Any = call.attrs
-    if inner.attrs["dst_layout"] != outer["src_layout"]:
+    inner, outer = card_of(x, reshaping.layout_transform), card_of(call, reshaping.layout_transform)
+    if inner.dst_layout != outer.src_layout:
         return None
-    new = constructor("layout_transform")(inner.args[0], inner.attrs["src_layout"], outer["dst_layout"])
+    new = constructor("layout_transform")(x.args[0], inner.src_layout, outer.dst_layout)
     return new if static_shape(typed(new)) == static_shape(call) else None
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 from tilewright.ir import Attrs, Op
+from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.rewriting import card_of, typed, typed_pass
 
 
-def attrs_key(attrs: Attrs | None) -> Any:
+def attrs_key(attrs: Attrs | None) -> Hashable:
     """A hashable value that is equal for equal attributes."""
     if attrs is None:
         return None
     return (type(attrs), *[_frozen(getattr(attrs, f.name)) for f in attrs._fields])
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Hashable:
     if isinstance(value, (list, tuple)):
         return tuple([_frozen(v) for v in value])
     # The type is part of the key, since 1 == 1.0 == True in Python.
@@ -29,9 +29,9 @@ class _Merge(ExprMutator):
     def __init__(self, skip: Callable[[Expr], bool] | None) -> None:
         super().__init__()
         self.skip = skip
-        self.known: dict[Any, Expr] = {}
+        self.known: dict[Hashable, Expr] = {}
 
-    def once(self, key: Any, e: Expr) -> Expr:
+    def once(self, key: Hashable, e: Expr) -> Expr:
         return typed(self.known.setdefault(key, e))
 
     def visit_call(self, call: Call) -> Expr:
@@ -54,6 +54,6 @@ class _Merge(ExprMutator):
         return self.once((const.data.dtype.name, const.data.shape, const.data.tobytes()), const)
 
 
-def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
+def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     """Merge equal pure calls. Calls for which `fskip(call)` is true are left alone."""
     return typed_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).rewritten_function(f))

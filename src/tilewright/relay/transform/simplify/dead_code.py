@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir.transform import Pass, PassContext, module_pass
 from tilewright.relay.analysis.call_graph import called_functions
 from tilewright.relay.expr import Expr, Function, Let, RefWrite, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
@@ -72,7 +71,7 @@ class _DropLets(ExprMutator):
         return new
 
 
-def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
     """Remove lets with an unused variable and a value without effects, and tuples whose elements are extracted at once.
     inline_once: inline values that are used once. ignore_impurity: treat calls of functions and of impure operators as
     without effect.

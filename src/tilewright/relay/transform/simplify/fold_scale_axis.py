@@ -7,14 +7,14 @@ conv2d(x * s, w)      -> conv2d(x, w * s)            s constant along the input 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
+from tilewright.relay.op.arithmetic import elemwise
+from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -26,22 +26,17 @@ from tilewright.relay.rewriting import (
     use_counts,
 )
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 ANCHORS = ("nn.conv2d", "nn.dense", "nn.conv1d", "nn.conv3d")
 
 
 def channel_axis(call: Call) -> int | None:
     """The result's axis along which the weight's first axis runs; None for other than plain layouts."""
-    card: Any = card_of(call)
     if call.operator.name == "nn.dense":
         return len(tensor_of(call).shape) - 1
-    if (
-        getattr(card, "kernel_layout", "")[:2] == "OI"
-        and getattr(card, "data_layout", "")[:2] == "NC"
-        and not card.out_layout
-    ):
-        return 1
-    return None
+    card = card_of(call, Convolution)
+    plain = card.kernel_layout.startswith("OI") and card.data_layout.startswith("NC") and not card.out_layout
+    return 1 if plain else None
 
 
 def per_channel(value: Array, out_ndim: int, axis: int, channels: int) -> Array | None:
@@ -111,7 +106,7 @@ class _Folder:
         if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv):
             return None
         ndim = len(tensor_of(x).shape)
-        axis = int(card_of(x).axis) % ndim  # type: ignore[attr-defined]
+        axis = card_of(x, elemwise.AlongAxis).axis % ndim
         factors = per_channel(scale, ndim, axis, bias.shape[0])
         folded = None if factors is None else self.scaled(conv, scale)
         if folded is None or factors is None:
@@ -120,8 +115,9 @@ class _Folder:
 
     def before(self, conv: Call) -> Expr | None:
         x, weight = conv.args[0], constant_of(conv.args[1])
-        card: Any = card_of(conv)
-        if weight is None or not is_op(x, "multiply") or channel_axis(conv) is None or getattr(card, "groups", 1) != 1:
+        if weight is None or not is_op(x, "multiply") or channel_axis(conv) is None:
+            return None
+        if not is_op(conv, "nn.dense") and card_of(conv, Convolution).groups != 1:
             return None
         for i in (0, 1):
             scale, data = constant_of(x.args[i]), x.args[1 - i]

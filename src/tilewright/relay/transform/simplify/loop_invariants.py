@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.ir import IntImm, IRModule, Op, TensorType, Type
-from tilewright.ir.transform import PassContext, module_pass
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.analysis.sizes import named_extents, sizes_used
 from tilewright.relay.expr import (
@@ -174,13 +174,12 @@ def every_round(e: Expr, again: Callable[[Expr], bool]) -> list[Expr]:
     return []
 
 
-@module_pass(opt_level=0, name="HoistInvariants")
-class HoistInvariants:
+def HoistInvariants() -> Pass:
     """Move computations that do not change between iterations of a loop (a function that calls itself) in front of the
     loop. They then run even if the loop has no iteration.
     """
 
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
         with deep_recursion():
             loops = {
                 g: recursive_lets(f) for g, f in mod.functions.items() if isinstance(f, Function) and not f.is_primitive
@@ -194,3 +193,5 @@ class HoistInvariants:
                     for g, f in typed.functions.items()
                 }
             )
+
+    return Pass(PassInfo(0, "HoistInvariants"), run)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from tilewright.ir import DataType, TensorType
+from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Tuple, const
+from tilewright.relay.op.convolution import conv
+from tilewright.relay.op.layers import neural, padding
+from tilewright.relay.op.movement import reshaping, slicing
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -55,13 +58,13 @@ def reshape_chain(call: Call) -> Expr | None:
     out, x = static_shape(call), call.args[0]
     if out is None:
         return None
-    inner: Any = x
+    inner = x
     while is_op(inner, *RESHAPES) and static_shape(inner.args[0]) is not None:
         inner = inner.args[0]
     if static_shape(inner) == out:
-        return inner  # type: ignore[no-any-return]
+        return inner
     if inner is x and is_op(call, "reshape"):
-        return None if tuple(call.attrs["newshape"]) == out else _reshape(x, out)  # type: ignore[index]
+        return None if card_of(call, reshaping.reshape).newshape == out else _reshape(x, out)
     return None if static_shape(inner) is None else _reshape(inner, out)
 
 
@@ -72,9 +75,7 @@ def _reshape(x: Expr, shape: tuple[int, ...]) -> Expr | None:
 
 def permutation(call: Call) -> tuple[int, ...]:
     """The axes of a transpose as non-negative numbers; reversed by default."""
-    ndim = len(tensor_of(call.args[0]).shape)
-    axes = call.attrs["axes"]  # type: ignore[index]
-    return tuple(range(ndim))[::-1] if not axes else tuple([int(a) % ndim for a in axes])
+    return tuple(card_of(call, reshaping.transpose).order(len(tensor_of(call.args[0]).shape)))
 
 
 @rule("transpose")
@@ -135,7 +136,7 @@ def _is_number(e: Expr) -> bool:
 @rule("nn.batch_matmul")
 def transposed_factor(call: Call) -> Expr | None:
     """A factor with its last two axes swapped is read in place. A number that multiplies it moves to the smaller factor."""
-    card: Any = card_of(call)
+    card = card_of(call, neural.batch_matmul)
     for side, flag in ((0, "transpose_a"), (1, "transpose_b")):
         factor, scale = call.args[side], None
         if is_op(factor, "multiply"):
@@ -144,7 +145,7 @@ def transposed_factor(call: Call) -> Expr | None:
             if scale is None or not _is_number(scale) or not tensor_of(call).dtype.is_float:
                 continue
             factor = operand(call, side).args[1 - numbers[0]]
-        if not is_op(factor, "transpose") or not isinstance(factor, Call):
+        if not is_op(factor, "transpose"):
             continue
         axes = permutation(factor)
         if len(axes) < 2 or axes != (*range(len(axes) - 2), len(axes) - 1, len(axes) - 2):
@@ -248,19 +249,25 @@ def constants_together(call: Call) -> Expr | None:
     return None
 
 
+def _fields(call: Call) -> Sequence[Expr]:
+    """What a concatenation joins, where that is written out."""
+    joined = call.args[0]
+    return joined.fields if isinstance(joined, Tuple) else ()
+
+
 @rule("concatenate")
 def single_concatenate(call: Call) -> Expr | None:
-    fields = getattr(call.args[0], "fields", ())
-    return fields[0] if len(fields) == 1 else None  # type: ignore[misc]
+    fields = _fields(call)
+    return fields[0] if len(fields) == 1 else None
 
 
 @rule("concatenate")
 def neighbouring_slices(call: Call) -> Expr | None:
     """concatenate(x[:a], x[a:b], y) -> concatenate(x[:b], y)."""
-    fields = getattr(call.args[0], "fields", ())
+    fields = _fields(call)
     if static_shape(call) is None:
         return None
-    axis = card_of(call).axis % len(tensor_of(call).shape)  # type: ignore[attr-defined]
+    axis = card_of(call, reshaping.concatenate).axis % len(tensor_of(call).shape)
     joined: list[Expr] = []
     for field in fields:
         before, here = _slice_along(joined[-1], axis) if joined else None, _slice_along(field, axis)
@@ -275,12 +282,10 @@ def neighbouring_slices(call: Call) -> Expr | None:
 
 def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
     """(the source of a slice, its bounds), if it cuts only `axis`, with step 1."""
-    shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None
-    if shape is None:
+    if not is_op(e, "strided_slice") or (shape := static_shape(e.args[0])) is None:
         return None
-    assert isinstance(e, Call)
     begin, end = 0, shape[axis]
-    for a, first, last, stride in card_of(e).parts(len(shape)):  # type: ignore[attr-defined]
+    for a, first, last, stride in card_of(e, slicing.strided_slice).parts(len(shape)):
         first, count = slice_bounds(shape[a], first, last, stride)
         if a == axis and stride == 1 and count:
             begin, end = first, first + count
@@ -292,15 +297,13 @@ def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
 @rule("layout_transform")
 def layout_round_trip(call: Call) -> Expr | None:
     """layout_transform back to the original layout -> the data; to the same layout -> x."""
-    x, attrs = call.args[0], call.attrs
-    if attrs["src_layout"] == attrs["dst_layout"]:  # type: ignore[index]
+    x, last = call.args[0], card_of(call, reshaping.layout_transform)
+    if last.src_layout == last.dst_layout:
         return x
     if is_op(x, "layout_transform"):
-        inner = operand(call)
-        if inner.attrs["dst_layout"] == attrs["src_layout"]:  # type: ignore[index]
-            if inner.attrs["src_layout"] == attrs["dst_layout"]:  # type: ignore[index]
-                return inner.args[0] if same_type(typed(call).checked_type, typed(inner.args[0]).checked_type) else None
-            return None
+        first, source = card_of(x, reshaping.layout_transform), x.args[0]
+        if (first.src_layout, first.dst_layout) == (last.dst_layout, last.src_layout):
+            return source if same_type(typed(call).checked_type, typed(source).checked_type) else None
     return None
 
 
@@ -316,37 +319,30 @@ def does_nothing(call: Call) -> Expr | None:
         shape = static_shape(call)
         if shape is None or shape != static_shape(x):
             return None
-        if key == "strided_slice" and any([s < 0 for s in _strides(call)]):
+        if key == "strided_slice" and any([s < 0 for s in card_of(call, slicing.strided_slice).strides or ()]):
             return None
-        if key == "nn.pad" and np.any(np.asarray(call.attrs["pad_width"])):  # type: ignore[index]
+        if key == "nn.pad" and np.any(np.asarray(card_of(call, padding.pad).pad_width)):
             return None
         return x
     return None
 
 
-def _strides(call: Call) -> tuple[int, ...]:
-    return tuple(call.attrs["strides"] or (1,))  # type: ignore[index]
-
-
 @rule("nn.conv2d")
 def pad_into_conv(call: Call) -> Expr | None:
     """conv2d(pad(x, 0)) -> conv2d(x) with that padding."""
-    x = call.args[0]
-    card = card_of(call)
-    if not is_op(x, "nn.pad") or getattr(card, "data_layout", "") != "NCHW":
+    pad, card = call.args[0], card_of(call, conv.conv2d)
+    if not is_op(pad, "nn.pad") or card.data_layout != "NCHW":
         return None
-    pad = operand(call)
-    attrs: Any = pad.attrs
-    value = scalar_of(pad.args[1]) if len(pad.args) > 1 else getattr(attrs, "pad_value", 0)
+    attrs = card_of(pad, padding.pad)
     widths = [tuple(w) for w in attrs.pad_width]
     # A dynamic dimension may be padded or cropped.
     pads_only = all([isinstance(v, (int, np.integer)) and v >= 0 for w in widths for v in w])
-    if attrs.pad_mode != "constant" or value != 0 or not pads_only or widths[:2] != [(0, 0), (0, 0)]:
+    if attrs.pad_mode != "constant" or scalar_of(pad.args[1]) != 0 or not pads_only or widths[:2] != [(0, 0), (0, 0)]:
         return None
-    top, left, bottom, right = four_sides(card.padding)  # type: ignore[attr-defined]
+    top, left, bottom, right = four_sides(card.padding)
     (t, b), (le, r) = widths[2], widths[3]
-    padding = (top + t, left + le, bottom + b, right + r)
-    return Call(call.op, (pad.args[0], call.args[1]), card.replace(padding=padding), (), call.span)
+    whole = (top + t, left + le, bottom + b, right + r)
+    return Call(call.op, (pad.args[0], call.args[1]), card.replace(padding=whole), (), call.span)
 
 
 def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -368,7 +364,7 @@ def simplify_call(call: Call) -> Expr | None:
     return card_of(call).simplify(*call.args)
 
 
-def SimplifyExpr() -> Any:
+def SimplifyExpr() -> Pass:
     """Apply the simplification rules until none holds."""
     return typed_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import Op
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.functor import contains
+from tilewright.relay.op.arithmetic import elemwise
 from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 
 
@@ -17,11 +16,10 @@ def expand_call(call: Call, pass_name: str) -> Expr | None:
     card = card_of(call)
     if card.expand_in != pass_name or not card.expands():
         return None
-    result = card.expand(*call.args)
-    return getattr(result, "tuple_value", result)
+    return card.expand(*call.args)
 
 
-def expand_calls(f: Function, pass_name: str) -> Any:
+def expand_calls(f: Function, pass_name: str) -> Function:
     """The function with the operators for `pass_name` expanded. A function without such operators is only scanned."""
 
     def wanted(e: Expr) -> bool:
@@ -33,7 +31,7 @@ def expand_calls(f: Function, pass_name: str) -> Any:
 def along_axis(call: Call) -> Expr:
     """The vector argument of bias_add or prelu, shaped to broadcast with the data along the axis."""
     ndim = len(tensor_of(call.args[0]).shape)
-    axis = int(card_of(call).axis) % ndim  # type: ignore[attr-defined]
+    axis = card_of(call, elemwise.AlongAxis).axis % ndim
     trailing = ndim - axis - 1
     if trailing == 0:
         return call.args[1]
