@@ -446,7 +446,7 @@ class _Scope:
 
 
 def FirstOrderGradient() -> Pass:
-    """Replaces every function of a module by one that returns its value and the adjoints of its parameters."""
+    """Replace every function of a module by one that returns its value and the adjoints of its parameters."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, BaseFunc] = {
