@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,18 @@ def test_notes_have_texts() -> None:
             for q in known_notes()
         ]
     )
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "tflite", "pt2", "pt", "pb", "keras", "json"])
+def test_what_is_no_file(tmp_path: Path, suffix: str) -> None:
+    """A device has no end, and a pipe is waited for; a folder may be named as anything."""
+    folder, device, pipe = [tmp_path / f"{name}.{suffix}" for name in ("folder", "device", "pipe")]
+    folder.mkdir()
+    device.symlink_to("/dev/zero")
+    os.mkfifo(pipe)
+    for words in (["import", "--check"], ["run"]):
+        done = command(words[0], folder, *words[1:])
+        assert done.code == 1 and done.err.startswith(f"error: {folder}: no importer takes this folder; "), done.err
+        for place in (device, pipe):
+            done = command(words[0], place, *words[1:])
+            assert (done.code, done.err) == (1, f"error: {place} is a device or a pipe; give the path of a file\n")

@@ -114,7 +114,7 @@ class ModelFormat:
 
     def takes(self, path: Path) -> bool:
         """Whether a file (or folder) has this format."""
-        return path.suffix.lower() in self.suffixes
+        return path.suffix.lower() in self.suffixes and not path.is_dir()
 
     def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, np.ndarray]]:
         """The module and its parameters. Raises ModelError for an invalid file, OpNotImplemented for unsupported parts."""
@@ -176,7 +176,9 @@ def known_formats() -> list[ModelFormat]:
 
 
 def format_of(path: Path) -> ModelFormat:
-    """The format of a file. Raises ModelError if no format takes it."""
+    """The format of a file. Raises ModelError if no format takes it. Devices and pipes, which may have no end, are not read."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ModelError(f"{path} is a device or a pipe; give the path of a file")
     find_formats()
     for f in _formats:
         if f.takes(path):
