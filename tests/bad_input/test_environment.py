@@ -351,6 +351,7 @@ MEANINGS = [
     (ValueError("invalid literal for int() with base 10: 'x'"), "a number in it cannot be read"),
     (ValueError("the axis is 4, but must be below 3"), "the axis is 4, but must be below 3"),
     (MemoryError(), "there is not enough memory"),
+    (np._core._exceptions._ArrayMemoryError((1 << 50,), np.dtype("u1")), "there is not enough memory"),  # type: ignore[attr-defined]
     (tarfile.ReadError("file could not be opened successfully:\n- method gz: ReadError('empty file')"), PACKED),
     (zipfile.BadZipFile("File is not a zip file"), PACKED),
     (gzip.BadGzipFile("Not a gzipped file (b'he')"), PACKED),

@@ -22,7 +22,7 @@ from tilewright.cli.tensors import converted
 from tilewright.contrib import graph_executor
 from tilewright.runtime.packed_func import global_func
 from tilewright.support import cache, linker
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import DAMAGED, TVMError
 from tilewright.target import host_cpu
 
 
@@ -169,6 +169,24 @@ def test_input_that_is_no_archive() -> None:
     assert refused("run", "relu.so", "-i", "relu.onnx") == (
         "error: relu.onnx is not an .npz or .npy file; numpy.savez('relu.npz', name=array) writes one\n"
     )
+
+
+@pytest.mark.parametrize("option", [("-i", "in.npy"), ("--value", "x=in.npy")])
+def test_inputs_that_are_no_arrays(option: tuple[str, str]) -> None:
+    """A pipe is not waited for, and what is no array is not told in NumPy's words."""
+    os.mkfifo("in.npy")
+    assert (
+        refused("run", "relu.onnx", *option)
+        == "error: in.npy is no file; numpy.savez('in.npz', name=array) writes one\n"
+    )
+    os.remove("in.npy")
+    for content, text in (
+        (b"\x80\x04junk", "is not an .npz or .npy file; numpy.savez('in.npz', name=array) writes one"),
+        (b"\x93NUMPY\x01\x00", f"cannot be read as an .npz or .npy file: {DAMAGED}\n"),
+        (b"\x93NUMPY\x01\x00\x10\x00{junk           \n", f"cannot be read as an .npz or .npy file: {DAMAGED}\n"),
+    ):
+        Path("in.npy").write_bytes(content)
+        assert refused("run", "relu.onnx", *option).startswith(f"error: in.npy {text}")
 
 
 def test_output_that_cannot_be_written() -> None:

@@ -96,10 +96,11 @@ def fixed_value(name: str, text: str) -> Array:
     import numpy as np
 
     if text.endswith(".npy"):
+        from tilewright.cli.tensors import read_arrays
+
         try:
-            loaded: Array = np.load(text, allow_pickle=False)
-            return loaded
-        except (OSError, ValueError) as error:
+            return next(iter(read_arrays(Path(text)).values()))
+        except OSError as error:
             raise TVMError(f"--value {name}={text}: this .npy file cannot be read: {said(error)}") from error
     words = text.split(",")
     constants = {"true": True, "false": False}

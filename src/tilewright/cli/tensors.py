@@ -15,7 +15,7 @@ from tilewright.cli.screen import told
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.formats import TensorInfo
 from tilewright.runtime.host_functions.strings import decode_strings, encode_strings
-from tilewright.support.errors import TVMError, said
+from tilewright.support.errors import DAMAGED, TVMError, said
 from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
@@ -250,6 +250,8 @@ def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> 
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Arrays by name from an .npz archive, or from an .npy file by its stem."""
+    if path.exists() and not path.is_file():
+        raise TVMError(f"{path} is no file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one")
     with path.open("rb") as file:
         mark = file.read(6)
     # NumPy would take other content for pickled objects, and propose to load them unsafely.
@@ -263,8 +265,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
             return {path.stem: loaded}
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except Exception as error:  # zipfile, pickle and NumPy raise many kinds
-        raise TVMError(f"{path} cannot be read as an .npz or .npy file: {said(error)}") from error
+    except Exception as error:  # zipfile, tokenize and NumPy raise many kinds
+        told = isinstance(error, (OSError, MemoryError)) or "Object arrays" in str(error)
+        raise TVMError(f"{path} cannot be read as an .npz or .npy file: {said(error) if told else DAMAGED}") from error
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:

@@ -82,11 +82,13 @@ def said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         files = [os.fspath(f) for f in (error.filename, error.filename2) if isinstance(f, (str, bytes, os.PathLike))]
         return ": ".join([*[os.fsdecode(f) for f in files[:1]], error.strerror])
+    if isinstance(error, MemoryError):  # NumPy has its own kind
+        return "there is not enough memory"
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     if type(error).__module__ == "struct":
         return "it ends too early"
     if type(error).__module__ in _PACKED or type(error).__name__ in ("BadZipFile", "BadGzipFile"):
-        return "it is cut off or damaged, or no file of its kind"
+        return DAMAGED
     if isinstance(error, TVMError) or type(error).__module__ != "builtins":
         return text or type(error).__name__
     if isinstance(error, KeyError):
@@ -98,11 +100,11 @@ def said(error: BaseException) -> str:
     return text or type(error).__name__
 
 
+DAMAGED = "it is cut off or damaged, or no file of its kind"
 _PACKED = ("tarfile", "zipfile", "zlib", "_lzma")
 """Modules of the standard library that read archives and compressed files, with errors in their own words."""
 _OTHER_KIND = "something in it is of another kind than its place takes"
 _MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
-    (MemoryError, "", "there is not enough memory"),
     (RecursionError, "", "it is nested too deeply"),
     (UnicodeError, "", "a string in it is not in the encoding that it must have"),
     (ZeroDivisionError, "", "a number is divided by zero"),
