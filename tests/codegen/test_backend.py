@@ -97,6 +97,7 @@ def test_the_cache_tells_back_ends_and_versions_apart(signed: list[str], monkeyp
     assert len(set(keys)) == 3
 
 
+@pytest.mark.llvm
 def test_the_cache_tells_versions_of_llvm_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite
 
