@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -74,6 +75,16 @@ def test_a_pass_called_by_itself_runs_at_any_level() -> None:
     assert log == ["three"]
 
 
+def test_options_that_ask_for_records_warn() -> None:
+    with pytest.warns(
+        UserWarning, match=r"'relay.backend.use_meta_schedule' has no effect: there are no records of tuning"
+    ):
+        PassContext(config={"relay.backend.use_meta_schedule": True})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PassContext(config={"relay.backend.use_auto_scheduler": False})
+
+
 def test_options() -> None:
     with PassContext(config={"tir.disable_vectorize": True}) as ctx:
         assert ctx.config == {"tir.disable_vectorize": True}
@@ -104,7 +115,6 @@ def test_sequential_refuses_a_wrong_order() -> None:
 
 def test_required_passes_run_before() -> None:
     log: list[str] = []
-    tir.transform  # noqa: B018  # its passes are known by name from here on
     lookup = noting(log, "mine", required=["tir.Simplify"])
 
     class Names(tvm.instrument.PassInstrument):

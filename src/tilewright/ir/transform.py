@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -235,6 +236,18 @@ class Pass:
         return f"<pass {self.info.name} at opt_level {self.info.opt_level}>"
 
 
+def _factory(name: str, needed_by: Pass) -> Pass:
+    """A pass by its name. Raises TVMError if there is none."""
+    if name not in _factories:
+        # A package of passes is read when one of its names is first used.
+        dialect, _, short = name.rpartition(".")
+        getattr(sys.modules.get(f"tilewright.{dialect or 'relay'}.transform"), short, None)
+    if name not in _factories:
+        raise TVMError(f"{needed_by.name} requires the pass {name!r}, but no pass has that name")
+    made: Pass = _factories[name]()
+    return made
+
+
 class Sequential(Pass):
     """Passes in order, those that the context enables; a wrong order is refused when it is built.
 
@@ -266,9 +279,7 @@ class Sequential(Pass):
         for p in self.passes:
             if ctx.pass_enabled(p.info):
                 for name in p.info.required:
-                    if name not in _factories:
-                        raise TVMError(f"{p.name} requires the pass {name!r}, but no pass has that name")
-                    mod = _factories[name]().run(mod, ctx)
+                    mod = _factory(name, p).run(mod, ctx)
                 mod = p.run(mod, ctx)
         return mod
 

@@ -20,6 +20,7 @@ from tilewright.ir import (
     Type,
 )
 from tilewright.ir.expr import register_global_call
+from tilewright.ir.inspection import register_inspection
 from tilewright.ir.span import BaseSpan
 from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
 from tilewright.node.field_values import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
@@ -410,6 +411,7 @@ def _is_relay(args: Sequence[object]) -> bool:
     return any([isinstance(a, (RelayExpr, TupleWrapper)) for a in args])
 
 
+register_inspection(Function, "tilewright.relay.transform.verify:faults", "tilewright.relay.transform.verify:size")
 register_global_call(_is_relay, lambda gvar, args: Call(gvar, args))
 
 

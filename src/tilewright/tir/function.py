@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import BaseFunc, IntImm, IRModule, PrimExpr, as_prim_expr
+from tilewright.ir.inspection import register_inspection
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import FuncType, Type, VoidType
 from tilewright.node import Def, Skip, register_converter
@@ -105,6 +106,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
 
 
 register_converter("PrimFunc", PrimFunc)
+register_inspection(PrimFunc, "tilewright.tir.analysis.well_formed:faults")
 
 
 def as_module(func: PrimFunc | IRModule, name: str = "main") -> IRModule:

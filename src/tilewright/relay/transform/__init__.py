@@ -2,13 +2,11 @@
 
 from typing import Any as _Any
 
-from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.backend.planning.explicit_memory import ManifestAlloc, ManifestLifetimes, MemoryPlan
 from tilewright.relay.collage.collage_partition import CollagePartition
 from tilewright.relay.expr import Function as _Function
-from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.annotate import AnnotateSpans, AnnotateUsedMemory, CapturePostDfsIndexInSpans, LabelOps
 from tilewright.relay.transform.byoc import (
     AnnotateTarget,
@@ -199,8 +197,6 @@ __all__ = [
     "to_cps",
     "un_cps",
 ]
-
-_register_inspection(_Function, _verify.faults, _verify.size)
 
 for _name in __all__:
     _made = globals()[_name]

@@ -1,6 +1,5 @@
 """Analyses of tir programs."""
 
-from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.support import lazy
 from tilewright.tir.analysis.checks import OOBChecker, assert_pure_function, find_anchor_block, is_pure_function
 from tilewright.tir.analysis.cost import (
@@ -21,11 +20,7 @@ from tilewright.tir.analysis.signature import (
 )
 from tilewright.tir.analysis.stages import verify_stage
 from tilewright.tir.analysis.variables import undefined_vars, verify_ssa
-from tilewright.tir.analysis.well_formed import problems as _problems
 from tilewright.tir.analysis.well_formed import verify_well_formed
-from tilewright.tir.function import PrimFunc as _PrimFunc
-
-_register_inspection(_PrimFunc, lambda func, mod: _problems(func))  # type: ignore[arg-type]
 
 __all__ = [
     "OOBChecker",

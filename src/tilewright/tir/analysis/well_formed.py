@@ -140,6 +140,11 @@ class _Rules(Visitor):
         self.bound.difference_update(data)
 
 
+def faults(func: PrimFunc, mod: IRModule) -> list[str]:
+    """The faults of a function of a module, for instruments."""
+    return problems(func)
+
+
 def problems(func: PrimFunc, missing: list[Var] | None = None) -> list[str]:
     """The faults of an ill-formed function, in words, with the user's lines if they are known.
 
