@@ -114,6 +114,12 @@ def test_arrays(remote: rpc.RPCSession) -> None:
         tvm.nd.empty((2,), "float32", remote.cuda(0))
 
 
+def test_types_of_devices_that_nobody_knows_are_not_remote(remote: rpc.RPCSession) -> None:
+    assert tvm.nd.empty((1,), device=remote.cpu(0)).shape == (1,)
+    with pytest.raises(ValueError, match="device type 77 has no runtime in this process"):
+        tvm.nd.empty((1,), device=tvm.Device(77, 0))
+
+
 def test_large_arrays(remote: rpc.RPCSession) -> None:
     x = np.random.default_rng(0).integers(0, 255, 40_000_001, np.uint8)
     a = tvm.nd.array(x, remote.cpu(0))

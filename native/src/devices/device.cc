@@ -10,7 +10,7 @@ namespace {
 
 constexpr int32_t kTypes = 64;
 constexpr int32_t kRemote = 128;  // types of devices of other machines begin here, as in classic TVM: session * 128 + type
-std::atomic<const TWDeviceAPI*> known[kTypes + 1];
+std::atomic<const TWDeviceAPI*> known[kTypes + 2];  // by type, of remote devices, and null for types that nobody knows
 
 const char* name_of(int32_t type) {
   static const char* const names[] = {nullptr, "cpu", "cuda", "cuda_host", "opencl", nullptr, nullptr, "vulkan", "metal", "vpi",
@@ -18,7 +18,7 @@ const char* name_of(int32_t type) {
   if (type >= kRemote) return "rpc";
   return type > 0 && type < static_cast<int32_t>(sizeof names / sizeof names[0]) ? names[type] : nullptr;
 }
-std::atomic<const TWDeviceAPI*>& slot_of(int32_t type) { return known[type >= 0 && type < kTypes ? type : kTypes]; }
+std::atomic<const TWDeviceAPI*>& slot_of(int32_t type) { return known[type >= kRemote ? kTypes : type >= 0 && type < kTypes ? type : kTypes + 1]; }
 
 const TWDeviceAPI* look_up(int32_t type, bool needed) {
   const char* name = name_of(type);

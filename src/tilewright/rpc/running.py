@@ -44,7 +44,8 @@ def run_until_stopped(served: Served) -> int:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell may have started it with SIGINT ignored
+        signal.signal(number, stop)
     try:
         while served.proc is not None and served.proc.is_alive():
             time.sleep(0.2)
