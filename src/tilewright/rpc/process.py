@@ -66,6 +66,29 @@ class Child:
             os.kill(self.pid, number)
 
 
+class Served:
+    """A server or a tracker: listens at `host` and `port` in a process of its own, which ends with this object."""
+
+    host: str
+    port: int
+    _process: Child | None = None
+
+    @property
+    def proc(self) -> Child | None:
+        """The process; None once it is terminated."""
+        return self._process
+
+    def terminate(self) -> None:
+        """End the process, and the session that runs in it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.terminate()
+
+
 def end_with_parent() -> None:
     """Let the system kill this process when the one that started it ends. Only Linux can."""
     if sys.platform == "linux":

@@ -5,21 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from typing import Protocol
 
 from tilewright.rpc import base
-from tilewright.rpc.process import Child
-
-
-class Served(Protocol):
-    """A server or a tracker."""
-
-    host: str
-    port: int
-
-    @property
-    def proc(self) -> Child | None: ...
-    def terminate(self) -> None: ...
+from tilewright.rpc.process import Served
 
 
 def address(text: str) -> tuple[str, int]:

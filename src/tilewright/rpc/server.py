@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewright.rpc import base, files
 from tilewright.rpc.base import TrackerCode, logger
-from tilewright.rpc.process import Child, end_with_parent
+from tilewright.rpc.process import Child, Served, end_with_parent
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import RPCError
 
@@ -38,7 +38,7 @@ TRACKED = 2.0
 """Seconds between two questions to the tracker, whether the key that it has is still free."""
 
 
-class Server:
+class Server(Served):
     """A server in a process of its own, which ends with this object and with this process.
 
     host: the address to listen on; "127.0.0.1" takes connections of this machine only. port, port_end: the first free port of [port,
@@ -83,27 +83,12 @@ class Server:
                 server_init_callback()
             loop.run()
 
-        self._process: Child | None = Child(body)
+        self._process = Child(body)
         listener.close()
         if not silent and not base.is_loopback(host):
             logger.warning(
                 "the server listens on %s:%s: whoever reaches it can run code on this machine", host, self.port
             )
-
-    @property
-    def proc(self) -> Child | None:
-        """The server's process; None once it is terminated."""
-        return self._process
-
-    def terminate(self) -> None:
-        """End the server, and the session that runs."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process = None
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.terminate()
 
 
 def remove_left_folders() -> None:
@@ -128,6 +113,7 @@ class _Tracked:
         self.sock: socket.socket | None = None
         self.matchkey: str | None = None
         self._asked = 0.0
+        self._given = 0  # questions that found the key handed out
 
     def offer(self) -> None:
         """Connect if need be, and give the tracker a new key."""
@@ -166,8 +152,6 @@ class _Tracked:
                 self._given = 0
         except (OSError, RPCError, ValueError) as error:
             self.lose(error)
-
-    _given = 0
 
     def _ask(self, *message: Any) -> Any:
         assert self.sock is not None

@@ -15,13 +15,13 @@ from typing import Any
 
 from tilewright.rpc import base
 from tilewright.rpc.base import TrackerCode, logger
-from tilewright.rpc.process import Child
+from tilewright.rpc.process import Child, Served
 
 Answer = Callable[[list[Any]], bool]
 """Sends a server's address to who asked for it; False if that one is gone."""
 
 
-class Tracker:
+class Tracker(Served):
     """A tracker in a process of its own, which ends with this object and with this process.
 
     host: the address to listen on. port, port_end: the first free port of [port, port_end). timeout: ignored, as connections are watched.
@@ -42,25 +42,10 @@ class Tracker:
         listener, self.port = base.listen(host, port, port_end, reuse_addr)
         self.host, self.stop_key = host, base.random_key("tracker")
         parent = os.getpid()
-        self._process: Child | None = Child(lambda: _serve(listener, self.stop_key, secret, parent))
+        self._process = Child(lambda: _serve(listener, self.stop_key, secret, parent))
         listener.close()
         if not silent and secret is None and not base.is_loopback(host):
             logger.warning("the tracker listens on %s:%s: whoever reaches it can take its servers", host, self.port)
-
-    @property
-    def proc(self) -> Child | None:
-        """The tracker's process; None once it is terminated."""
-        return self._process
-
-    def terminate(self) -> None:
-        """End the tracker."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process = None
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.terminate()
 
 
 class Scheduler:
