@@ -160,7 +160,7 @@ TWDeviceAPI make_table() {
   t.release_stream = [](void*, DLDevice device, void* stream) { return done(device, kDevFreeStream, {device_value(device), pointer(stream)}); };
   t.set_stream = [](void*, DLDevice device, void* stream) { return done(device, kDevSetStream, {device_value(device), pointer(stream)}); };
   // The protocol has no message for the order of two streams: to wait for the first gives it.
-  t.order_streams = [](void* self, DLDevice device, void* first, void*) { return make_table().synchronize(self, device, first); };
+  t.order_streams = [](void*, DLDevice device, void* first, void*) { return done(device, kDevStreamSync, {device_value(device), pointer(first)}); };
   return t;
 }
 

@@ -143,27 +143,7 @@ class Module(_ffi.Object):
     ) -> Callable[..., BenchmarkResult]:
         """A function that measures a call natively: `number` runs make one result, `repeat` results are taken. The clock is that of the
         device, where it has one; else it is the CPU's, once the device has done all."""
-        if self.type_key == "rpc":
-            return self._remote_evaluator(
-                func_name,
-                dev,
-                number,
-                repeat,
-                min_repeat_ms,
-                limit_zero_time_iterations,
-                cooldown_interval_ms,
-                repeats_to_cooldown,
-                cache_flush_bytes,
-                f_preproc,
-            )
-        before: Any = None
-        if isinstance(f_preproc, str):
-            before = global_func(f_preproc) if f_preproc else None
-        else:
-            before = f_preproc
-        function = self._entry() if func_name == self.entry_name else self.get_function(func_name)
-        return _evaluator(
-            function,
+        plan = (
             number,
             repeat,
             min_repeat_ms,
@@ -171,9 +151,16 @@ class Module(_ffi.Object):
             cooldown_interval_ms,
             repeats_to_cooldown,
             cache_flush_bytes,
-            before,
-            dev,
         )
+        if self.type_key == "rpc":
+            return self._remote_evaluator(func_name, dev, *plan, f_preproc)
+        before: Any = None
+        if isinstance(f_preproc, str):
+            before = global_func(f_preproc) if f_preproc else None
+        else:
+            before = f_preproc
+        function = self._entry() if func_name == self.entry_name else self.get_function(func_name)
+        return _evaluator(function, *plan, before, dev)
 
     def _remote_evaluator(
         self, func_name: str, dev: _ffi.Device, *plan: int | str | PackedFunc | Callable[..., Any]
