@@ -112,7 +112,7 @@ class CallEmitter:
         )
 
     def _masked_whole(self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str) -> str:
-        """A masked load of all lanes or of none. The mask is made of the condition, and costs nothing with AVX-512."""
+        """A masked load of all lanes or of none. The condition becomes the mask, which costs nothing with AVX-512."""
         n, p = dtype.lanes, self.b.pure
         first = p(f"insertelement <{n} x i1> poison, i1 {cond}, i32 0", cond)
         zeros = ", ".join(["i32 0"] * n)

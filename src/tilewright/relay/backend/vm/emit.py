@@ -556,7 +556,7 @@ class _JoinedLets:
         self.registers: dict[Expr, int] = {}
 
     def register(self, e: Expr, to: _FunctionCompiler) -> int:
-        """The register of the memory of which a call writes a part. It is allocated before the first part."""
+        """The register of the memory that calls write part by part. It is allocated before the first part."""
         whole, _ = self.joined.at(e)
         if whole not in self.registers:
             (t,) = tensor_types(whole.checked_type)

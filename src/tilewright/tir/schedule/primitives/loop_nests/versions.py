@@ -1,4 +1,4 @@
-"""add_version: makes two versions of a program, of which a size selects one at run time."""
+"""add_version: makes two versions of a program; a size selects one at run time."""
 
 from __future__ import annotations
 
