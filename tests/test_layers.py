@@ -34,11 +34,13 @@ LAYERS = [
     "topi",
     "scheduling",
     "relay",
+    "deploy",
     "micro",
     "vta",
     "contrib",
     "exec",
     "cli",
+    "driver.tvmc",
     "testing",
 ]
 

@@ -1,0 +1,1 @@
+"""Models for microcontrollers: packages of sources or objects with their parameters and metadata."""
