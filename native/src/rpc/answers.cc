@@ -39,6 +39,7 @@ void Endpoint::serve() {
       const Code code = next();
       if (code == kShutdown) break;
       answer(code);
+      if (beyond_) Channel::connect(channel_, beyond_->channel_);
     }
   } catch (const Lost&) {  // a client that is gone needs no answer
   }
@@ -48,13 +49,24 @@ void Endpoint::serve() {
 // Carries a message out, and answers it: what goes wrong is an answer too.
 void Endpoint::answer(Code code) {
   const int failed = guarded([&] {
+    if (code == kCopyToRemote) return answer_copy_to();
+    check_size();
     if (code == kCallFunc) return answer_call();
     if (code == kCopyFromRemote) return answer_copy_from();
-    if (code == kCopyToRemote) return answer_copy_to();
     TVMFFIAny found = none();
     if (code == kInitServer) {
       const std::string version = take_string(take<uint64_t>());
       if (version != kVersion) fail("RPCError", "%s speaks version %s of the protocol, and this side version %s", peer().c_str(), version.c_str(), kVersion);
+      Values values;
+      take_values(values);
+      skip_rest();
+      if (!values.values.empty()) {
+        const auto connect = get_global(as_string(values.values[0]));
+        if (!connect) fail("RPCError", "this side has no function `%s` to open a session with", as_string(values.values[0]).c_str());
+        TVMFFIAny session = tw::call(connect.get(), values.values.data() + 1, values.args().count - 1);
+        struct Drop { TVMFFIAny& v; ~Drop() { destroy(v); } } drop{session};
+        beyond_ = session_in(session);
+      }
     } else {
       Values values;
       allocating_ = code == kDevAllocDataWithScope;

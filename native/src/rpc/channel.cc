@@ -2,12 +2,13 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <thread>
 
 namespace tw::rpc {
 namespace {
@@ -47,11 +48,31 @@ size_t Channel::receive(void* to, size_t bytes) {
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
   } while (std::chrono::steady_clock::now() < until);
   for (;;) {
-    const ssize_t n = recv(fd_, to, bytes, 0);
+    await(POLLIN);
+    const ssize_t n = recv(fd_, to, bytes, MSG_DONTWAIT);
     if (n >= 0) return static_cast<size_t>(n);
-    if (errno != EINTR) lose(peer_);
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
+  }
+}
+
+// Waits until the socket can be read or written.
+void Channel::await(short what) {
+  using std::chrono::milliseconds;
+  const bool writes = what == POLLOUT;
+  const auto start = std::chrono::steady_clock::now();
+  const int silence = within || writes ? patience.within : patience.between;
+  const auto end = silence < 0 ? patience.end : std::min(patience.end, start + milliseconds(silence));
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
+    if (left < 0) break;
+    pollfd socket{fd_, what, 0};
+    const int ready = poll(&socket, 1, static_cast<int>(std::min<long long>(left + 1, 1 << 30)));
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) lose(peer_);
     if (check_signals() != 0) throw Raised{};
   }
+  throw Lost{{"RPCError", end == patience.end ? format("the time of the session is over, and %s does not answer", peer_.c_str())
+                                              : format("%s %s for %d s%s", peer_.c_str(), writes ? "takes nothing" : "has sent nothing", silence / 1000, within || writes ? ", in the middle of a message" : "")}};
 }
 
 void Channel::read(void* to, size_t bytes) {
@@ -71,10 +92,33 @@ void Channel::read(void* to, size_t bytes) {
     }
     at += n;
     bytes -= n;
+    within = true;
   }
 }
 
+void Channel::forward(Channel& from, Channel& to) {
+  char data[1 << 16];
+  try {
+    for (;;) {
+      const size_t held = from.end_ - from.begin_;
+      const size_t n = held ? held : from.receive(data, sizeof data);
+      if (n == 0) break;
+      to.write({{held ? from.buffer_ + from.begin_ : data, n}});
+      from.begin_ = from.end_;
+    }
+  } catch (...) {  // one of them is gone
+  }
+  shutdown(to.fd_, SHUT_RDWR);
+}
+
+void Channel::connect(Channel& one, Channel& other) {
+  std::thread back([&] { forward(other, one); });
+  forward(one, other);
+  back.join();
+}
+
 bool Channel::at_end() {
+  within = false;
   if (begin_ < end_) return false;
   begin_ = 0;
   end_ = receive(buffer_, sizeof buffer_);
@@ -87,10 +131,10 @@ void Channel::write(std::vector<iovec> pieces) {
     msghdr message{};
     message.msg_iov = pieces.data() + first;
     message.msg_iovlen = std::min<size_t>(pieces.size() - first, 64);
-    ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL);
+    ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
-      if (errno != EINTR) lose(peer_);
-      if (check_signals() != 0) throw Raised{};
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
+      await(POLLOUT);
       continue;
     }
     for (; first < pieces.size() && static_cast<size_t>(n) >= pieces[first].iov_len; ++first) n -= static_cast<ssize_t>(pieces[first].iov_len);

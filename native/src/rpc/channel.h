@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/uio.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,13 @@ namespace tw::rpc {
 
 // The connection has ended: no message can follow.
 struct Lost : Error {};
+
+// How long the other side may be silent, in milliseconds; -1: for ever.
+struct Patience {
+  int within = -1;   // in the middle of a message
+  int between = -1;  // before one
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // of the whole session
+};
 
 class Channel {
  public:
@@ -25,10 +33,16 @@ class Channel {
   void write(std::vector<iovec> pieces);
   // Whether the other side has closed the connection between two messages; waits for a message.
   bool at_end();
+  // Passes on what both sides send to each other, until one of them ends.
+  static void connect(Channel& one, Channel& other);
   const std::string& peer() const { return peer_; }
+  Patience patience;
+  bool within = false;  // whether a message has begun
 
  private:
   size_t receive(void* to, size_t bytes);
+  void await(short what);
+  static void forward(Channel& from, Channel& to);
   int fd_;
   std::string peer_;
   // Small messages come in one piece, with one call of the system.

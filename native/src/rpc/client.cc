@@ -169,10 +169,14 @@ const int registered = [] {
     static const TWDeviceAPI devices = make_table();
     return pointer(&devices);
   });
-  // (socket, name of the other side): the session, as a module.
+  // (socket, name of the other side, seconds that the session may last or 0, arguments for the server): the session, as a module.
   register_global("rpc.OpenSession", [](Args args) {
     auto session = std::make_shared<Endpoint>(static_cast<int>(as_int(args[0], "a socket")), as_string(args[1]), false);
-    session->open();
+    Patience patience;
+    patience.within = 60000;
+    if (args.count > 2 && as_int(args[2], "seconds") > 0) patience.end = std::chrono::steady_clock::now() + std::chrono::seconds(as_int(args[2], "seconds"));
+    session->limit(1 << 30, patience);
+    session->open(args.count > 3 ? Args{args.values + 3, args.count - 3} : Args{});
     session->index = add_session(session);
     return from_ref(make_module(std::make_unique<SessionModule>(std::move(session))));
   });
@@ -184,15 +188,17 @@ const int registered = [] {
     return found ? from_ref(std::move(found)) : none();
   });
   // The number of a session among those of this process; its devices have types from (number + 1) * 128 on.
-  register_global("rpc.SessTableIndex", [](Args args) {
-    auto* session = dynamic_cast<SessionModule*>(as_module(args[0])->impl.get());
-    if (!session) fail("TypeError", "expected a session");
-    return from_int(session->session->index);
-  });
+  register_global("rpc.SessTableIndex", [](Args args) { return from_int(session_in(args[0])->index); });
   return 0;
 }();
 
 }  // namespace
+
+std::shared_ptr<Endpoint> session_in(const TVMFFIAny& module) {
+  auto* session = dynamic_cast<SessionModule*>(as_module(module)->impl.get());
+  if (!session) fail("TypeError", "expected a session");
+  return session->session;
+}
 
 RemoteHandle::~RemoteHandle() { session->free(handle); }
 

@@ -401,6 +401,7 @@ bool Endpoint::wait(TVMFFIAny* answer_) {
     if (code == kReturn || code == kException) {
       Values values;
       try {
+        check_size();
         if (code == kReturn) *answer_ = take_result(values);
         else take_values(values);
         skip_rest();
@@ -420,7 +421,13 @@ bool Endpoint::wait(TVMFFIAny* answer_) {
   }
 }
 
+void Endpoint::check_size() {
+  if (rest_ > most_)
+    fail("RPCError", "%s sent a message of %llu bytes, and this side takes %llu at most (--max-message)", peer().c_str(), static_cast<unsigned long long>(rest_), static_cast<unsigned long long>(most_));
+}
+
 Code Endpoint::next() {
+  channel_.within = false;
   receive(&rest_, sizeof rest_);
   if (rest_ < sizeof(int32_t)) {
     ended_ = true;
@@ -489,12 +496,13 @@ TVMFFIAny Endpoint::ask(Code code, Args args) {
   return found;
 }
 
-void Endpoint::open() {
+void Endpoint::open(Args args) {
   std::lock_guard<std::recursive_mutex> hold(lock_);
   Writer w;
   w.put<int32_t>(kInitServer);
   w.string(kVersion);
-  w.put<int32_t>(0);
+  w.put(args.count);
+  for (int32_t i = 0; i < args.count; ++i) put_value(w, args.values[i]);
   send(w);
   TVMFFIAny found = none();
   wait(&found);

@@ -65,7 +65,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   ~Endpoint();
 
   // Questions to the other side. The answer is an owned value.
-  void open();
+  // With arguments, the other side calls the function that the first one names, and passes everything on to the session that it returns.
+  void open(Args args);
   TVMFFIAny call(uint64_t function, Args args);
   TVMFFIAny ask(Code code, Args args);
   void copy_to(const DLTensor& from, const DLTensor& to);
@@ -81,6 +82,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   // Frees what the other side has allocated here.
   void free_memory();
   bool ended() const { return ended_; }
+  // Bytes of a message that is kept in memory, at most, and how long the other side may be silent.
+  void limit(uint64_t bytes, Patience patience) { most_ = bytes, channel_.patience = patience; }
   // Memory on devices of the session that this process has (change: 1 or -1) keeps the session.
   void keep(int change);
 
@@ -110,6 +113,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
 
   void receive(void* to, size_t bytes);
   Code next();  // what the next message is
+  void check_size();
   // The rest of the message that is being read.
   void take(void* to, size_t bytes);
   template <typename T> T take() { T v; take(&v, sizeof v); return v; }
@@ -142,6 +146,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   std::vector<Freed> freed_;
   std::thread::id answering_;  // the thread that answers a call, and may ask meanwhile
   uint64_t rest_ = 0;  // bytes of the message that is being read
+  uint64_t most_ = 1 << 30;
+  std::shared_ptr<Endpoint> beyond_;  // the session that everything is passed on to
   bool allocating_ = false;  // it asks for memory: its tensor has none yet
   std::unordered_map<uint64_t, TVMFFIAny> objects_;  // what the other side holds of us
   uint64_t last_object_ = 0;
@@ -149,6 +155,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   std::unordered_map<uint64_t, std::multimap<uintptr_t, Memory>::iterator> tensors_;  // that of the tensors among the objects
 };
 
+// The session that a module stands for; throws where it is none.
+std::shared_ptr<Endpoint> session_in(const TVMFFIAny& module);
 // The bytes of a tensor; throws where its shape is none.
 int64_t checked_bytes(const DLTensor& t);
 

@@ -37,9 +37,16 @@ const int registered = [] {
   register_global("ffi.SystemLib", [](Args) { return call(get_global("runtime.SystemLib").get(), nullptr, 0); });
   register_global("tvm.rpc.server.ImportModule", [](Args args) { return call(get_global("runtime.ModuleImport").get(), args.values, 2); });
   register_global("runtime.RPCTimeEvaluator", time_evaluator);
-  // (socket, name of the other side): answers it until it ends the session.
+  // (socket, name of the other side, bytes of a message, seconds of silence in a message, and between two or 0): answers it until it ends
+  // the session.
   register_global("rpc.Serve", [](Args args) {
     auto session = std::make_shared<Endpoint>(static_cast<int>(as_int(args[0], "a socket")), as_string(args[1]), true);
+    if (args.count > 4) {
+      Patience patience;
+      patience.within = static_cast<int>(1000 * as_int(args[3], "seconds"));
+      if (as_int(args[4], "seconds") > 0) patience.between = static_cast<int>(1000 * as_int(args[4], "seconds"));
+      session->limit(static_cast<uint64_t>(as_int(args[2], "bytes")), patience);
+    }
     session->serve();
     session->free_memory();
     return none();
