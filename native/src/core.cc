@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
+
+#include "platform/locks.h"
 
 namespace tw {
 
@@ -79,7 +79,7 @@ struct Foreign {
   void (*take)(TVMFFIObjectHandle*);
   void (*put)(TVMFFIObjectHandle);
 };
-std::mutex foreign_lock;
+Mutex foreign_lock;
 std::vector<Foreign>& foreign() {
   static auto* list = new std::vector<Foreign>;
   return *list;
@@ -95,7 +95,7 @@ void set_raised(const std::string& kind, const std::string& message) {
   set_raised(Ref<ErrorObject>::steal(make<ErrorObject>(kind, message, "")));
 }
 void add_foreign_errors(void (*take)(TVMFFIObjectHandle*), void (*put)(TVMFFIObjectHandle)) {
-  std::lock_guard<std::mutex> hold(foreign_lock);
+  std::lock_guard<Mutex> hold(foreign_lock);
   for (const Foreign& f : foreign())
     if (f.take == take) return;
   foreign().push_back({take, put});
@@ -103,7 +103,7 @@ void add_foreign_errors(void (*take)(TVMFFIObjectHandle*), void (*put)(TVMFFIObj
 Ref<ErrorObject> take_raised() {
   auto result = Ref<ErrorObject>::steal(raised);
   raised = nullptr;
-  std::lock_guard<std::mutex> hold(foreign_lock);
+  std::lock_guard<Mutex> hold(foreign_lock);
   for (const Foreign& f : foreign()) {
     TVMFFIObjectHandle other = nullptr;
     f.take(&other);
@@ -115,7 +115,7 @@ Ref<ErrorObject> take_raised() {
 }
 void mirror_raised_to_foreign() {
   if (!raised) return;
-  std::lock_guard<std::mutex> hold(foreign_lock);
+  std::lock_guard<Mutex> hold(foreign_lock);
   for (const Foreign& f : foreign())
     if (f.put) f.put(raised);
 }
@@ -256,7 +256,7 @@ TVMFFIAny call(FunctionObject* f, const TVMFFIAny* args, int32_t count) {
 
 namespace {
 struct Registry {
-  std::shared_mutex lock;
+  Mutex lock;
   std::map<std::string, Ref<FunctionObject>> functions;
 };
 Registry& registry() {
@@ -267,16 +267,15 @@ int (*py_check_signals)() = nullptr;
 }  // namespace
 
 static bool set_global(const std::string& name, Ref<FunctionObject> f, bool override_) {
-  std::unique_lock<std::shared_mutex> hold(registry().lock);
+  std::lock_guard<Mutex> hold(registry().lock);
   auto& slot = registry().functions[name];
   if (slot && !override_) return false;
-  std::swap(slot, f);
-  hold.unlock();  // the old one may run Python when it dies
+  std::swap(slot, f);  // the old one, which may run Python when it dies, dies after the lock is free
   return true;
 }
 void register_global(const char* name, NativeFunction body) { set_global(name, make_function(std::move(body)), true); }
 Ref<FunctionObject> get_global(const std::string& name) {
-  std::shared_lock<std::shared_mutex> hold(registry().lock);
+  std::lock_guard<Mutex> hold(registry().lock);
   auto it = registry().functions.find(name);
   return it == registry().functions.end() ? Ref<FunctionObject>() : it->second;
 }
@@ -286,14 +285,14 @@ int check_signals() { return py_check_signals ? py_check_signals() : 0; }
 static void register_core() {
   register_global("ffi.FunctionListGlobalNames", [](Args) {
     std::vector<TVMFFIAny> names;
-    std::shared_lock<std::shared_mutex> hold(registry().lock);
+    std::lock_guard<Mutex> hold(registry().lock);
     for (auto& entry : registry().functions) names.push_back(from_string(entry.first));
     return from_object(&make<ArrayObject>(std::move(names))->header);
   });
   register_global("ffi.FunctionRemoveGlobal", [](Args args) {
     Ref<FunctionObject> removed;
     {
-      std::unique_lock<std::shared_mutex> hold(registry().lock);
+      std::lock_guard<Mutex> hold(registry().lock);
       auto it = registry().functions.find(as_string(args[0]));
       if (it != registry().functions.end()) {
         removed = it->second;
@@ -407,9 +406,9 @@ TW_EXPORT int TVMFFIEnvRegisterCAPI(const char* name, void* symbol) {
 }
 
 TW_EXPORT int TVMFFIHandleInitOnce(void** address, int (*init)(void** result)) {
-  static std::recursive_mutex lock;
+  static RecursiveMutex lock;
   if (__atomic_load_n(address, __ATOMIC_ACQUIRE)) return 0;
-  std::lock_guard<std::recursive_mutex> hold(lock);
+  std::lock_guard<RecursiveMutex> hold(lock);
   if (*address) return 0;
   void* result = nullptr;
   if (int code = init(&result)) return code;

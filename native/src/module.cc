@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <set>
 #include <type_traits>
 
 #include "devices/device.h"
 #include "json.h"
+#include "platform/locks.h"
 #include "pool.h"
 #include "seal.h"
 #include "thread_pool.h"
@@ -41,7 +41,7 @@ Ref<FunctionObject> ModuleObject::find(const std::string& name, bool query_impor
 
 namespace {
 
-std::mutex context_lock;
+Mutex context_lock;
 std::map<std::string, void*>& context_symbols() {
   static auto* symbols = new std::map<std::string, void*>;
   return *symbols;
@@ -69,7 +69,7 @@ Ref<ModuleObject> share_if_alive(ModuleObject* module) {
 Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
   Ref<ModuleObject> module;
   if (slot) {
-    std::lock_guard<std::mutex> hold(context_lock);
+    std::lock_guard<Mutex> hold(context_lock);
     auto all = bound_modules().find(slot);
     if (all != bound_modules().end())
       for (size_t i = 0; !module && i < all->second.size(); ++i) module = share_if_alive(all->second[i]);
@@ -83,7 +83,7 @@ Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
   auto found = module->impl->inner_function(name, module.get());
   for (size_t i = 0; !found && i < module->imports.size(); ++i) found = module->imports[i]->find(name, true);
   if (!found) return get_global(name);
-  std::lock_guard<std::mutex> hold(context_lock);
+  std::lock_guard<Mutex> hold(context_lock);
   module->found[name] = found;
   return found;
 }
@@ -138,7 +138,7 @@ class SharedLibrary : public Library {
       Identity file;
       void* handle;
     };
-    static std::mutex lock;
+    static Mutex lock;
     static auto* loaded = new std::map<std::string, Loaded>;
     struct stat s;
     if (stat(path.c_str(), &s) != 0) return open(path);
@@ -150,7 +150,7 @@ class SharedLibrary : public Library {
     const Identity file{s.st_dev, s.st_ino, s.st_size, static_cast<int64_t>(changed.tv_sec), static_cast<int64_t>(changed.tv_nsec)};
     std::unique_ptr<char, void (*)(void*)> whole(realpath(path.c_str(), nullptr), free);
     const std::string key = whole ? whole.get() : path;
-    std::lock_guard<std::mutex> hold(lock);
+    std::lock_guard<Mutex> hold(lock);
     auto known = loaded->find(key);
     if (known != loaded->end() && known->second.file == file) return known->second.handle;
     void* handle = known == loaded->end() ? open(path) : open_copy(path);
@@ -315,7 +315,7 @@ class JoinedLibrary : public Library {
 class SystemLibrary : public Library {
  public:
   void* symbol(const std::string& name) const override {
-    std::lock_guard<std::mutex> hold(context_lock);
+    std::lock_guard<Mutex> hold(context_lock);
     auto it = system_symbols().find(name);
     return it == system_symbols().end() ? nullptr : it->second;
   }
@@ -352,7 +352,7 @@ class LibraryModule : public ModuleImpl {
     std::map<std::string, void*> context;
     {
       // Not held while symbols are looked up: those of the system library are under it too.
-      std::lock_guard<std::mutex> hold(context_lock);
+      std::lock_guard<Mutex> hold(context_lock);
       context = context_symbols();
     }
     for (auto& entry : context)
@@ -374,7 +374,7 @@ class LibraryModule : public ModuleImpl {
 
   Ref<FunctionObject> inner_function(const std::string& name, ModuleObject* self) override {
     {
-      std::lock_guard<std::recursive_mutex> hold(constants_lock_);
+      std::lock_guard<RecursiveMutex> hold(constants_lock_);
       if (!constants_given_) {
         constants_given_ = true;  // what takes them may call on
         try {
@@ -392,7 +392,7 @@ class LibraryModule : public ModuleImpl {
   void bind_self(ModuleObject* self) {
     slot_ = static_cast<ModuleObject**>(symbol("__tvm_ffi__library_ctx"));
     if (!slot_) return;
-    std::lock_guard<std::mutex> hold(context_lock);
+    std::lock_guard<Mutex> hold(context_lock);
     // A library before the code that it holds: what it imports is found.
     auto& all = bound_modules()[slot_];
     all.insert(all.begin(), self_ = self);
@@ -400,7 +400,7 @@ class LibraryModule : public ModuleImpl {
   }
   ~LibraryModule() override {
     if (!slot_) return;
-    std::lock_guard<std::mutex> hold(context_lock);
+    std::lock_guard<Mutex> hold(context_lock);
     auto& all = bound_modules()[slot_];
     all.erase(std::find(all.begin(), all.end(), self_));
     *slot_ = all.empty() ? nullptr : all.back();
@@ -458,7 +458,7 @@ class LibraryModule : public ModuleImpl {
 
   Code code_;
   ModuleObject *self_ = nullptr, **slot_ = nullptr;
-  std::recursive_mutex constants_lock_;
+  RecursiveMutex constants_lock_;
   bool constants_given_ = false;
   std::once_flag named_;
   std::string name_ = "default";
@@ -482,11 +482,11 @@ void register_modules() {
   });
   // (address of a library's slot, name, arguments...): a call by code that the host runs
   register_global("runtime.CallFrom", [](Args args) {
-    static std::mutex lock;
+    static Mutex lock;
     static auto* names = new std::set<std::string>;  // each name has one address, by which known_to keeps what it found
     const char* name;
     {
-      std::lock_guard<std::mutex> hold(lock);
+      std::lock_guard<Mutex> hold(lock);
       name = names->insert(as_string(args[1])).first->c_str();
     }
     auto f = known_to(reinterpret_cast<ModuleObject**>(as_int(args[0], "the address of a slot")), name);
@@ -561,7 +561,7 @@ extern "C" {
 TW_EXPORT int TVMFFIEnvModLookupFromImports(TVMFFIObjectHandle library, const char* name, TVMFFIObjectHandle* out) {
   return guarded([&] {
     auto* module = static_cast<ModuleObject*>(library);
-    std::lock_guard<std::mutex> hold(context_lock);
+    std::lock_guard<Mutex> hold(context_lock);
     auto& slot = module->import_cache[name];
     if (!slot)
       for (auto& other : module->imports)
@@ -572,12 +572,12 @@ TW_EXPORT int TVMFFIEnvModLookupFromImports(TVMFFIObjectHandle library, const ch
   });
 }
 TW_EXPORT int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol) {
-  std::lock_guard<std::mutex> hold(context_lock);
+  std::lock_guard<Mutex> hold(context_lock);
   context_symbols()[name] = symbol;
   return 0;
 }
 TW_EXPORT int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol) {
-  std::lock_guard<std::mutex> hold(context_lock);
+  std::lock_guard<Mutex> hold(context_lock);
   system_symbols()[name] = symbol;
   return 0;
 }

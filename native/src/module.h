@@ -2,10 +2,10 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "core.h"
+#include "platform/locks.h"
 
 namespace tw {
 

@@ -1,9 +1,9 @@
 // Memory that is asked for again and again: tensors of the virtual machine, workspaces of kernels, copies of results.
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "core.h"
+#include "platform/locks.h"
 
 namespace tw {
 
@@ -23,7 +23,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     size_t rounded, index = size_class(bytes, &rounded);
     Block* block = nullptr;
     {
-      std::lock_guard<std::mutex> hold(lock_);
+      std::lock_guard<Mutex> hold(lock_);
       if (index < free_.size() && (block = free_[index])) {
         free_[index] = block->next;
         kept_ -= rounded;
@@ -38,7 +38,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         memory = aligned_alloc(64, kHeader + rounded);
       }
       if (!memory) {
-        std::lock_guard<std::mutex> hold(lock_);
+        std::lock_guard<Mutex> hold(lock_);
         used_ -= rounded;
         fail("MemoryError", "cannot allocate %zu bytes", bytes);
       }
@@ -50,7 +50,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   static void give(void* data) {
     auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
     std::shared_ptr<Pool> pool = std::move(block->pool);
-    std::lock_guard<std::mutex> hold(pool->lock_);
+    std::lock_guard<Mutex> hold(pool->lock_);
     pool->used_ -= block->bytes;
     if (block->bytes > pool->most_) {
       block->~Block();
@@ -66,7 +66,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   }
   // The most bytes that were in use at once since this was last asked.
   size_t peak() {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     size_t found = peak_;
     peak_ = used_;
     return found;
@@ -76,7 +76,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void unlock() { lock_.unlock(); }
   // Gives what is not in use back to the system.
   void trim() {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     drop();
   }
 
@@ -100,7 +100,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     return (top - 6) * 4 + parts;
   }
   static_assert(sizeof(Block) <= kHeader, "the header stands in one cache line before the data");
-  std::mutex lock_;
+  Mutex lock_;
   std::vector<Block*> free_;
   const size_t most_;
   size_t kept_ = 0, used_ = 0, peak_ = 0;

@@ -1,9 +1,9 @@
 // The table of object types, as far as libraries written against tvm-ffi's headers need one to start up and to throw.
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 
 #include "core.h"
+#include "platform/locks.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Column {
 };
 
 struct Types {
-  std::recursive_mutex lock;
+  tw::RecursiveMutex lock;
   std::deque<Type> storage;
   std::unordered_map<int32_t, Type*> by_index;
   std::unordered_map<std::string, Type*> by_key;
@@ -114,7 +114,7 @@ TW_EXPORT int TVMFFISetCustomAllocator(CustomAllocator* a) {
 }
 TW_EXPORT int TVMFFITypeKeyToIndex(const TVMFFIByteArray* key, int32_t* out) {
   return guarded([&] {
-    std::lock_guard<std::recursive_mutex> hold(types().lock);
+    std::lock_guard<RecursiveMutex> hold(types().lock);
     auto it = types().by_key.find(text(key));
     if (it == types().by_key.end()) fail("TypeError", "no object type has the key `%s`", text(key).c_str());
     *out = it->second->info.type_index;
@@ -122,7 +122,7 @@ TW_EXPORT int TVMFFITypeKeyToIndex(const TVMFFIByteArray* key, int32_t* out) {
 }
 TW_EXPORT int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* key, int32_t static_index, int32_t, int32_t, int32_t, int32_t parent) {
   Types& all = types();
-  std::lock_guard<std::recursive_mutex> hold(all.lock);
+  std::lock_guard<RecursiveMutex> hold(all.lock);
   auto it = all.by_key.find(text(key));
   if (it != all.by_key.end()) return it->second->info.type_index;
   auto base = all.by_index.find(parent);
@@ -130,7 +130,7 @@ TW_EXPORT int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* key, int32_t 
   return all.add(index, text(key), base == all.by_index.end() ? nullptr : base->second)->info.type_index;
 }
 TW_EXPORT const TypeInfo* TVMFFIGetTypeInfo(int32_t index) {
-  std::lock_guard<std::recursive_mutex> hold(types().lock);
+  std::lock_guard<RecursiveMutex> hold(types().lock);
   auto it = types().by_index.find(index);
   return it == types().by_index.end() ? nullptr : &it->second->info;
 }
@@ -140,7 +140,7 @@ TW_EXPORT int TVMFFITypeRegisterMethod(int32_t, const void*) { return 0; }
 TW_EXPORT int TVMFFITypeRegisterMetadata(int32_t, const void*) { return 0; }
 TW_EXPORT int TVMFFITypeRegisterAttr(int32_t index, const TVMFFIByteArray* name, const TVMFFIAny* value) {
   return guarded([&] {
-    std::lock_guard<std::recursive_mutex> hold(types().lock);
+    std::lock_guard<RecursiveMutex> hold(types().lock);
     Column& c = types().columns[text(name)];
     if (index < 0) return;
     if (static_cast<size_t>(index) >= c.values.size()) c.values.resize(static_cast<size_t>(index) + 1, none());
@@ -150,7 +150,7 @@ TW_EXPORT int TVMFFITypeRegisterAttr(int32_t index, const TVMFFIByteArray* name,
   });
 }
 TW_EXPORT const TypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name) {
-  std::lock_guard<std::recursive_mutex> hold(types().lock);
+  std::lock_guard<RecursiveMutex> hold(types().lock);
   return &types().columns[text(name)].view;
 }
 struct MethodInfo {

@@ -2,9 +2,9 @@
 // goes straight to memory.
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "../core.h"
+#include "../platform/locks.h"
 
 namespace tw {
 
@@ -62,7 +62,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     void* stream;
     static void give(void* owner);
   };
-  std::mutex lock_;
+  Mutex lock_;
   std::vector<std::unique_ptr<Block>> free_;
 };
 

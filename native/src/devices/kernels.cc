@@ -137,7 +137,7 @@ class DeviceModule : public ModuleImpl {
     check_device(api.launch(api.self, device, &l, current_stream(device)), "launch a kernel on", device);
   }
   void* kernel_on(DLDevice device, size_t index) {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     OnDevice* there = nullptr;
     for (auto& d : loaded_)
       if (same_device(d.device, device)) there = &d;
@@ -162,7 +162,7 @@ class DeviceModule : public ModuleImpl {
   int32_t type_ = 0;
   std::vector<std::pair<size_t, size_t>> pieces_;  // where each begins in the bytes, and how long it is
   std::vector<KernelInfo> kernels_;
-  std::mutex lock_;
+  Mutex lock_;
   std::vector<OnDevice> loaded_;
 };
 

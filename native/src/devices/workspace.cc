@@ -49,7 +49,7 @@ Ref<TensorObject> DevicePool::tensor(int32_t ndim, const int64_t* dims, DLDataTy
   void* stream = current_stream(device);
   std::unique_ptr<Block> block;
   {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     for (auto& b : free_)
       if (b->stream == stream && b->memory->tensor.shape[0] == shape[0] && same_device(b->memory->tensor.device, device)) {
         block = std::move(b);
@@ -79,12 +79,12 @@ Ref<TensorObject> DevicePool::tensor(int32_t ndim, const int64_t* dims, DLDataTy
 void DevicePool::Block::give(void* owner) {
   std::unique_ptr<Block> block(static_cast<Block*>(owner));
   auto pool = std::move(block->pool);
-  std::lock_guard<std::mutex> hold(pool->lock_);
+  std::lock_guard<Mutex> hold(pool->lock_);
   pool->free_.push_back(std::move(block));
 }
 void DevicePool::trim() {
   std::vector<std::unique_ptr<Block>> all;
-  std::lock_guard<std::mutex> hold(lock_);
+  std::lock_guard<Mutex> hold(lock_);
   all.swap(free_);
 }
 

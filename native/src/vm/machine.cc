@@ -164,7 +164,7 @@ class Machine : public ModuleImpl {
   TVMFFIAny set_input(Args args) {
     const Function& f = function(args[0]);
     Owned fresh{arguments(f, args.values + 1, args.count - 1)};
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     std::swap(inputs_[f.name].values, fresh.values);
     return none();
   }
@@ -185,7 +185,7 @@ class Machine : public ModuleImpl {
     const Function& f = function(args[0]);
     int32_t i = parameter(f, args[1]);
     TVMFFIAny fresh = argument(f, i, args[2]);
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     Values& all = inputs_[f.name].values;
     all.resize(static_cast<size_t>(f.params), none());
     std::swap(all[static_cast<size_t>(i)], fresh);
@@ -200,7 +200,7 @@ class Machine : public ModuleImpl {
       if (!t || args[i].type_index != kTVMFFITensor || !is_compact(*t)) fail("TypeError", "output %d must be a compact tensor", i - 1);
       fresh.values.push_back(own(args[i]));
     }
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     std::swap(outputs_[f.name].values, fresh.values);
     return none();
   }
@@ -208,7 +208,7 @@ class Machine : public ModuleImpl {
   Values stored_inputs(const Function& f) {
     Owned inputs;
     {
-      std::lock_guard<std::mutex> hold(lock_);
+      std::lock_guard<Mutex> hold(lock_);
       for (auto& v : inputs_[f.name].values) inputs.values.push_back(own(v));
     }
     inputs.values.resize(static_cast<size_t>(f.params), none());
@@ -221,12 +221,12 @@ class Machine : public ModuleImpl {
     const Function& f = function(args[0]);
     Owned inputs{stored_inputs(f)}, wanted;
     {
-      std::lock_guard<std::mutex> hold(lock_);
+      std::lock_guard<Mutex> hold(lock_);
       for (auto& v : outputs_[f.name].values) wanted.values.push_back(own(v));
     }
     Owned result{{run(f, inputs.release())}};
     if (!wanted.values.empty()) write_outputs(result.values[0], wanted.values);
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     std::swap(result_.values, result.values);
     return none();
   }
@@ -245,7 +245,7 @@ class Machine : public ModuleImpl {
     }
   }
   TVMFFIAny get_output(Args args) {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     if (result_.values.empty()) fail("ValueError", "there is no output: call invoke_stateful first");
     const TVMFFIAny& v = result_.values[0];
     if (v.type_index != adt_type()) return own(v);
@@ -255,7 +255,7 @@ class Machine : public ModuleImpl {
     return own(fields[static_cast<size_t>(i)]);
   }
   TVMFFIAny get_num_outputs(Args) {
-    std::lock_guard<std::mutex> hold(lock_);
+    std::lock_guard<Mutex> hold(lock_);
     if (result_.values.empty()) return from_int(0);
     const TVMFFIAny& v = result_.values[0];
     return from_int(v.type_index == adt_type() ? static_cast<int64_t>(reinterpret_cast<AdtObject*>(v.v_obj)->fields.size()) : 1);
@@ -288,7 +288,7 @@ class Machine : public ModuleImpl {
   std::shared_ptr<DevicePool> away_ = std::make_shared<DevicePool>();
   std::atomic<size_t> limit_{100000};
   TVMFFIAny main_ = from_string("main");
-  std::mutex lock_;
+  Mutex lock_;
   std::map<std::string, Owned> inputs_, outputs_;
   Owned result_;
 };
