@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import runtime
 from tilewright.runtime import Device, Module, NDArray
+from tilewright.runtime.device import DEVICES_OF_A_SESSION
 from tilewright.runtime.executor import StaticModule
 
 
@@ -17,12 +18,20 @@ def create(graph_json_str: str, libmod: Any, device: Device | Sequence[Device]) 
 
 
 def native_executor(maker: str, graph_json_str: str, libmod: Any, device: Device | Sequence[Device]) -> Module:
-    """An executor by the registered function that makes it."""
+    """An executor by the registered function that makes it: by the server's for a library and devices of a session."""
     if not isinstance(graph_json_str, str):
         raise ValueError(f"the graph must be JSON text, but is a {type(graph_json_str).__name__}")
     module = libmod if isinstance(libmod, Module) else libmod.get_lib()
-    make: Any = runtime.get_global_func(maker)
-    made: Module = make(graph_json_str, module, *device_list(device))
+    devices: list[Any] = device_list(device)
+    remote = [d.device_type >= DEVICES_OF_A_SESSION for d in devices]
+    if set(remote) != {module.type_key == "rpc"}:
+        where = "in a session" if module.type_key == "rpc" else "in this process"
+        raise ValueError(
+            f"the library is {where}, but the devices are {', '.join(map(str, devices))}; give devices of the same side"
+            " (remote.cpu(0) for remote.load_module)"
+        )
+    make: Any = devices[0].session.get_function(maker) if remote[0] else runtime.get_global_func(maker)
+    made: Module = make(graph_json_str, module, *devices)
     return made
 
 

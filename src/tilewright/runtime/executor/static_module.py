@@ -11,6 +11,7 @@ from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.device import DEVICES_OF_A_SESSION, Device
 from tilewright.runtime.module import Module, time_function
 from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numeric_array
+from tilewright.runtime.packed_func import PackedFunc
 
 
 class StaticModule:
@@ -100,8 +101,7 @@ class StaticModule:
 
     def get_input(self, index: int | str, out: NDArray | None = None) -> NDArray:
         """An input: the executor's own array, or a copy in `out`."""
-        result: NDArray = self._get_input(index, out)
-        return result
+        return self._tensor(self._get_input, index, out)
 
     def get_input_index(self, name: str) -> int:
         """Index of a named input, -1 when there is none."""
@@ -127,7 +127,12 @@ class StaticModule:
 
     def get_output(self, index: int | str, out: NDArray | None = None) -> NDArray:
         """An output: the executor's own array, which the next run overwrites, or a copy in `out`."""
-        result: NDArray = self._get_output(index, out)
+        return self._tensor(self._get_output, index, out)
+
+    def _tensor(self, get: PackedFunc, index: int | str, out: NDArray | None) -> NDArray:
+        there = out is not None and self._is_remote and out.device.device_type < DEVICES_OF_A_SESSION
+        # An array of this process is not written by the other side of a session.
+        result: NDArray = get(index).copyto(out) if there else get(index, out)
         return result
 
     def __getitem__(self, key: str) -> Any:
@@ -147,7 +152,8 @@ class StaticModule:
         repeats_to_cooldown: int = 1,
         **kwargs: Any,
     ) -> BenchmarkResult:
-        """Times runs; with `end_to_end`, setting the inputs and fetching the outputs belongs to it."""
+        """Times runs; with `end_to_end`, setting the inputs and fetching the outputs belongs to it: for a model of a session by this
+        machine's clock, with what the network takes."""
         if min_repeat_ms is None:
             min_repeat_ms = 0
         self.set_input(**kwargs)
@@ -170,10 +176,10 @@ class StaticModule:
 
         def whole() -> None:
             for name, value in inputs.items():
-                self._set_input(name, value)
+                self._set(name, value)
             self._run()
             for i, out in enumerate(outputs):
-                self._get_output(i, out)
+                self._tensor(self._get_output, i, out)
 
         return time_function(
             whole, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown
