@@ -14,6 +14,7 @@ from tilewright.cli.subcommands import (
     profile,
     rpc,
     run,
+    runtime,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "profile",
     "rpc",
     "run",
+    "runtime",
 ]

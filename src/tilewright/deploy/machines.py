@@ -1,0 +1,109 @@
+"""The machines that the native runtime is built for, and what differs between their systems."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import ELF
+from tilewright.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """An operating system: its object files, and which sources of the runtime are for it.
+
+    `platform`: folders of native/src/platform. `without`: patterns of sources of native/src that it cannot have.
+    """
+
+    name: str
+    container: str
+    platform: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    library: str = "libtilewright_runtime.so"
+    archive: str = "libtilewright_runtime.a"
+    program: str = ""
+    """Suffix of programs."""
+    links: tuple[str, ...] = ()
+    """Options that link a shared library or a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine: its short name, its LLVM triple, and how zig names it and its CPU."""
+
+    name: str
+    triple: str
+    zig: str
+    system: System
+    cpu: str = ""
+
+
+LINUX = System("Linux", ELF, ("posix", "linux", "libcxx"), links=("-Wl,--gc-sections", "-ldl", "-lpthread"))
+
+MACHINES = {
+    m.name: m
+    for m in (
+        Machine("x86_64-linux-gnu", "x86_64-unknown-linux-gnu", "x86_64-linux-gnu.2.28", LINUX),
+        Machine("aarch64-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.28", LINUX),
+        Machine("armv7-linux-gnueabihf", "armv7-unknown-linux-gnueabihf", "arm-linux-gnueabihf.2.28", LINUX, "cortex_a9"),
+        Machine("riscv64-linux-gnu", "riscv64-unknown-linux-gnu", "riscv64-linux-gnu.2.28", LINUX),
+        Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX),
+    )
+}  # fmt: skip
+"""Machines by short name."""
+
+_ARCHITECTURES = {
+    "amd64": "x86_64", "arm64": "aarch64", "arm": "armv7", "armv7l": "armv7", "armv7a": "armv7", "i386": "i686", "x86": "i686",
+}  # fmt: skip
+_SYSTEMS = ("linux", "windows", "darwin", "macos", "wasi", "unknown")
+
+
+def machine_of(name: str) -> Machine:
+    """The machine of a triple of three or four parts, an architecture (its Linux), a board (a tag of a target), or a target with -mtriple.
+
+    Raises TVMError with the nearest names.
+    """
+    triple = _triple_of(name.strip())
+    found = MACHINES.get(_short(triple))
+    if found is None:
+        close = difflib.get_close_matches(_short(triple), MACHINES, n=3, cutoff=0.5)
+        nearest = f"; nearest: {', '.join(close)}" if close else ""
+        raise TVMError(
+            f"there is no runtime for the target {name!r}{nearest}. It can be built for {', '.join(MACHINES)}, and for boards by"
+            " the tags of targets, such as raspberry-pi/5"
+        )
+    return found
+
+
+def _triple_of(name: str) -> str:
+    """The triple that a target or a tag has; a name that is none stands for itself."""
+    if "/" not in name and " " not in name and not name.startswith("{"):
+        return name
+    target = Target(name)
+    triple = target.attrs.get("mtriple")
+    if not triple and target.host is not None:
+        triple = target.host.attrs.get("mtriple")
+    if not triple:
+        raise TVMError(f"the target {name!r} names no machine: it needs -mtriple, such as -mtriple=aarch64-linux-gnu")
+    return str(triple)
+
+
+def _short(triple: str) -> str:
+    """A triple without its vendor and the version of its C library, its architecture by our name; an architecture alone is its Linux."""
+    head, *rest = triple.lower().split("-")
+    arch = _ARCHITECTURES.get(head, head)
+    if not rest:
+        return next((name for name in MACHINES if name.split("-")[0] == arch), arch)
+    if len(rest) > 1 and not rest[0].startswith(_SYSTEMS[:-1]):
+        rest = rest[1:]
+    return "-".join(
+        [
+            arch,
+            *[
+                part.split(".")[0].rstrip("0123456789") if part.startswith("darwin") else part.split(".")[0]
+                for part in rest
+            ],
+        ]
+    )

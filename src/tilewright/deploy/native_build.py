@@ -1,0 +1,209 @@
+"""The native runtime, and programs that contain it, compiled for a machine by zig."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+import tilewright.deploy
+from tilewright.deploy.machines import Machine
+from tilewright.runtime.linking.c_source import include_folder
+from tilewright.support import cache
+from tilewright.support.errors import TVMError
+from tilewright.support.files import temporary_folder, write_whole
+from tilewright.support.linker import zig
+from tilewright.support.processors import usable_processors
+
+Report = Callable[[int, int, str], None]
+"""Called with the steps that are done, all steps, and what is done."""
+
+COMMON = (
+    "-std=c++17", "-g0", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections",
+    "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
+)  # fmt: skip
+HOT, COLD = "-O2", "-Os"
+COLD_LIST = "cold_sources.txt"
+"""Names of the sources whose code is to be small rather than fast."""
+
+
+class Sources(NamedTuple):
+    """The folder that contains src/, and that of the headers."""
+
+    root: Path
+    include: Path
+
+
+class Built(NamedTuple):
+    """Files that were built; `server` None where it was not asked for."""
+
+    library: Path
+    archive: Path
+    server: Path | None
+
+
+def native_sources() -> Sources:
+    """The native sources: those of the repository that this package is imported from, else those that the package contains."""
+    repository = Path(tilewright.deploy.__file__).parents[3] / "native"
+    if (repository / "CMakeLists.txt").is_file():
+        return Sources(repository, repository / "include")
+    return Sources(Path(include_folder()).parent / "native", Path(include_folder()))
+
+
+def runtime_sources(machine: Machine, sources: Sources | None = None) -> list[Path]:
+    """The sources of the runtime for a machine."""
+    root = (sources or native_sources()).root / "src"
+    chosen = []
+    for path in sorted(root.rglob("*.cc")):
+        name = path.relative_to(root).as_posix()
+        folder, *inner = name.split("/")
+        if folder == "platform" and inner[0] not in machine.system.platform:
+            continue
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in machine.system.without):
+            chosen.append(path)
+    return chosen
+
+
+def build_runtime(
+    machine: Machine, output: Path, report: Report | None = None, sources: Sources | None = None
+) -> Built:
+    """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive.
+
+    Raises TVMError where zig is missing or fails, and where files cannot be written.
+    """
+    sources = sources or native_sources()
+    objects = compiled(machine, runtime_sources(machine, sources), sources, report)
+    shared = _linked(machine, objects, ("-shared", "-s"), machine.system.library)
+    archive = _archived(objects, machine.system.archive)
+    output.mkdir(parents=True, exist_ok=True)
+    built = Built(output / machine.system.library, output / machine.system.archive, None)
+    write_whole(built.library, shared)
+    write_whole(built.archive, archive)
+    return built
+
+
+def build_program(
+    machine: Machine, files: Sequence[Path], output: Path, report: Report | None = None, sources: Sources | None = None
+) -> Path:
+    """Builds a program of C++ files that contains the runtime, stripped. Raises TVMError as `build_runtime` does."""
+    sources = sources or native_sources()
+    objects = compiled(machine, [*files, *runtime_sources(machine, sources)], sources, report)
+    program = output.with_name(output.name + machine.system.program)
+    write_whole(program, _linked(machine, objects, ("-s",), program.name))
+    program.chmod(0o755)
+    return program
+
+
+def compiled(
+    machine: Machine, files: Sequence[Path], sources: Sources, report: Report | None = None
+) -> dict[str, bytes]:
+    """The objects of sources by name, several compiled at a time; those that the on-disk cache has are taken from there.
+
+    Raises TVMError where zig is missing or fails.
+    """
+    cold = set((sources.root / COLD_LIST).read_text().split())
+    headers = _headers_digest(sources)
+    done: dict[str, bytes] = {}
+    with temporary_folder("tilewright-native-") as folder, ThreadPoolExecutor(usable_processors()) as pool:
+        waiting = {}
+        for path in files:
+            inside = path.is_relative_to(sources.root)
+            name = path.relative_to(sources.root).as_posix() if inside else path.name
+            level = COLD if name.removeprefix("src/") in cold else HOT
+            command = [*_compiler(machine), *COMMON, level]
+            own = [f"-I{sources.include}", f"-I{sources.root / 'src'}"]
+            output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
+            make = functools.partial(_run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)
+            key = cache.key("native object", _version(tuple(_zig())), *command[3:], headers, path.read_bytes())
+            waiting[pool.submit(_cached, key, make)] = output.name
+        try:
+            for future in as_completed(waiting):
+                done[waiting[future]] = future.result()
+                if report is not None:
+                    report(len(done), len(files), waiting[future])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return dict(sorted(done.items()))
+
+
+def _linked(machine: Machine, objects: dict[str, bytes], options: Sequence[str], name: str) -> bytes:
+    command = [*_compiler(machine), *options, *machine.system.links]
+
+    def make() -> bytes:
+        with temporary_folder("tilewright-native-") as folder:
+            files = _written(objects, folder)
+            return _run([*command, *files, "-o", str(folder / name)], folder / name, name)
+
+    return _cached(
+        cache.key("native link", _version(tuple(_zig())), *command[3:], name, *objects, *objects.values()), make
+    )
+
+
+def _archived(objects: dict[str, bytes], name: str) -> bytes:
+    with temporary_folder("tilewright-native-") as folder:
+        files = _written(objects, folder)
+        return _run([*_zig("ar"), "rcsD", str(folder / name), *files], folder / name, name)
+
+
+def _written(objects: dict[str, bytes], folder: Path) -> list[str]:
+    for name, data in objects.items():
+        (folder / name).write_bytes(data)
+    return [str(folder / name) for name in objects]
+
+
+def _cached(key: str, make: Callable[[], bytes]) -> bytes:
+    found = cache.get(key)
+    if found is None:
+        found = make()
+        cache.put(key, found)
+    return found
+
+
+def _compiler(machine: Machine) -> list[str]:
+    return [*_zig("c++"), "-target", machine.zig, *([f"-mcpu={machine.cpu}"] if machine.cpu else [])]
+
+
+def _zig(*arguments: str) -> list[str]:
+    command = zig(*arguments)
+    if command is None:
+        raise TVMError(
+            "building the runtime needs zig, a C++ compiler for all machines: `pip install tilewright[cross]` (the package ziglang)"
+        )
+    return command
+
+
+@functools.cache
+def _version(command: tuple[str, ...]) -> str:
+    return subprocess.run([*command, "version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _headers_digest(sources: Sources) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in _headers(sources):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _headers(sources: Sources) -> Iterable[Path]:
+    return [*sorted(sources.root.rglob("*.h")), *sorted(sources.include.rglob("*.h"))]
+
+
+def _run(command: Sequence[str], output: Path, what: str) -> bytes:
+    """The file that a command writes. Raises TVMError with its words."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == 0 and output.is_file():
+        return output.read_bytes()
+    said = (done.stderr.strip() or done.stdout.strip())[-4000:]
+    if "NoSpaceLeft" in said or "No space left" in said:
+        raise TVMError(
+            f"building {what} failed: a disk is full, that of temporary files ({output.parent}; TMPDIR sets another) or that of zig's"
+            f" own cache ({os.environ.get('ZIG_GLOBAL_CACHE_DIR', '~/.cache/zig')}; ZIG_GLOBAL_CACHE_DIR sets another)"
+        )
+    raise TVMError(f"building {what} failed: zig says\n{said}")

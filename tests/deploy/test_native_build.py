@@ -1,0 +1,103 @@
+"""The builder of the runtime for other machines: names of machines, the choice of sources, the cache, and errors."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tilewright.cli import cli, commands  # noqa: F401
+from tilewright.deploy import native_build
+from tilewright.deploy.machines import MACHINES, machine_of
+from tilewright.deploy.native_build import Sources, compiled, native_sources, runtime_sources
+from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import ObjectKind
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("aarch64-linux-gnu", "aarch64-linux-gnu"),
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu"),
+        ("arm64", "aarch64-linux-gnu"),
+        ("x86_64-pc-linux-gnu", "x86_64-linux-gnu"),
+        ("armv7l-unknown-linux-gnueabihf", "armv7-linux-gnueabihf"),
+        ("riscv64", "riscv64-linux-gnu"),
+        ("i386-linux-gnu", "i686-linux-gnu"),
+        ("raspberry-pi/5", "aarch64-linux-gnu"),
+        ("llvm -mtriple=riscv64-linux-gnu -mattr=+v", "riscv64-linux-gnu"),
+    ],
+)
+def test_names_of_machines(name: str, found: str) -> None:
+    assert machine_of(name).name == found
+
+
+def test_an_unknown_machine_names_the_nearest() -> None:
+    with pytest.raises(TVMError, match=r"no runtime for the target 'aarch65-linux-gnu'; nearest: aarch64-linux-gnu"):
+        machine_of("aarch65-linux-gnu")
+    with pytest.raises(TVMError, match="'llvm -mcpu=znver5' names no machine: it needs -mtriple"):
+        machine_of("llvm -mcpu=znver5")
+    done = CliRunner().invoke(cli, ["runtime", "build", "--target", "vax"])
+    assert "no runtime for the target 'vax'" in str(done.exception)
+
+
+def test_a_system_has_its_own_sources() -> None:
+    sources = native_sources()
+    for machine in MACHINES.values():
+        names = {p.relative_to(sources.root / "src").as_posix() for p in runtime_sources(machine)}
+        folders = {n.split("/")[1] for n in names if n.startswith("platform/")}
+        assert folders <= set(machine.system.platform)
+        assert "module.cc" in names
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Sources:
+    """Two sources and a header."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "include").mkdir()
+    (tmp_path / native_build.COLD_LIST).write_text("b.cc\n")
+    (tmp_path / "include" / "number.h").write_text("#define NUMBER 7\n")
+    (tmp_path / "src" / "a.cc").write_text('#include <number.h>\nextern "C" int a() { return NUMBER; }\n')
+    (tmp_path / "src" / "b.cc").write_text('extern "C" int b() { return 1; }\n')
+    return Sources(tmp_path, tmp_path / "include")
+
+
+def test_objects_are_compiled_once(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, runs, told = machine_of("riscv64"), [], []
+    run = native_build._run
+    monkeypatch.setattr(native_build, "_run", lambda *given: runs.append(given[2]) or run(*given))
+    # A text of its own, so that no earlier run has compiled it.
+    (few.root / "src" / "b.cc").write_text(f'extern "C" int b() {{ return {hash(few.root) % 1000000}; }}\n')
+    (few.root / "include" / "number.h").write_text(f"#define NUMBER {hash(few.root) % 1000003}\n")
+    files = runtime_sources(machine, few)
+    first = compiled(machine, files, few, lambda *report: told.append(report))
+    assert sorted(runs) == ["src/a.cc", "src/b.cc"]
+    assert sorted(first) == ["src_a.o", "src_b.o"] and [t[:2] for t in told] == [(1, 2), (2, 2)]
+    kind = ObjectKind.of(first["src_a.o"])
+    assert kind is not None and kind.machine_name == "riscv64"
+    assert compiled(machine, files, few) == first and len(runs) == 2
+    (few.root / "src" / "b.cc").write_text(f'extern "C" int b() {{ return {hash(few.root) % 999}; }}\n')
+    assert compiled(machine, files, few)["src_a.o"] == first["src_a.o"]
+    assert runs[2:] == ["src/b.cc"]
+
+
+def test_what_the_compiler_says_is_in_the_error(few: Sources) -> None:
+    (few.root / "src" / "b.cc").write_text("int b() { return missing; }\n")
+    machine = machine_of("aarch64")
+    with pytest.raises(TVMError, match=r"(?s)building src/b.cc failed: zig says.*missing"):
+        compiled(machine, runtime_sources(machine, few), few)
+
+
+def test_without_zig(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ziglang" else find(name))
+    with pytest.raises(TVMError, match=r"needs zig.*pip install tilewright\[cross\]"):
+        compiled(machine_of("aarch64"), runtime_sources(machine_of("aarch64"), few), few)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"]
+    with pytest.raises(TVMError, match=r"a disk is full, that of temporary files \(.*TMPDIR.*ZIG_GLOBAL_CACHE_DIR"):
+        native_build._run(command, tmp_path / "x.o", "x")
