@@ -155,7 +155,8 @@ TARGETS = [
     (
         "lvm",
         "there is no target kind 'lvm'; nearest known: llvm. Kinds: c, composite, cuda, ext_dev, hexagon, hybrid, interp, llvm,"
-        " metal, nvptx, opencl, rocm, vulkan",
+        " metal, nvptx, opencl, rocm, vulkan; a triple, such as aarch64-linux-gnu, and a machine that `tilewright targets` lists"
+        " are targets too",
     ),
     (
         "cuda",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -107,7 +108,16 @@ def test_another_cpu_of_the_same_kind(folder: Path) -> None:
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("name", ["compile", "run", "bench", "profile", "cache"])
+def test_targets() -> None:
+    assert "raspberry-pi/5" in command("targets", "raspberry").out
+    assert command("targets", "CORTEX-A76", "broadcom").err.startswith(
+        "error: no machine of the list has CORTEX-A76 broadcom"
+    )
+    machines = json.loads(command("targets", "--kind", "cuda", "a100", "--json").out)["machines"]
+    assert [(m["name"], m["processor"]) for m in machines] == [("nvidia/nvidia-a100", "sm_80")]
+
+
+@pytest.mark.parametrize("name", ["compile", "run", "bench", "profile", "cache", "targets"])
 def test_help(name: str) -> None:
     done = command(name, "--help")
     assert done.code == 0 and done.out.startswith(f"Usage: tilewright {name} ") and not done.err

@@ -8,7 +8,21 @@ import pytest
 
 from tilewright.support.errors import TVMError
 from tilewright.target import Target, host_cpu, list_tags, register_tag
-from tilewright.target.cpu import SCHEDULED_THREADS
+from tilewright.target.cpu import _CPU_FEATURES, SCHEDULED_THREADS
+from tilewright.target.machines import (
+    adreno,
+    arm_cpu,
+    bifrost,
+    cuda,
+    hexagon,
+    intel_graphics,
+    mali,
+    micro,
+    rasp,
+    riscv_cpu,
+    stm32,
+    vta,
+)
 
 
 def test_string_and_dict_agree() -> None:
@@ -80,9 +94,74 @@ def test_tags() -> None:
         register_tag("test/board", {"kind": "llvm"})
 
 
+def test_machines_by_name() -> None:
+    """Every name of the data is a target, whose features can be told."""
+    tags = list_tags()
+    assert len(tags) > 350
+    for name, target in tags.items():
+        assert target.tag == name
+        if target.kind.name == "llvm":
+            assert target.cpu.vector_bits >= 32 and target.triple.count("-") >= 2, name
+            assert target.attrs.get("mcpu", "generic") in {**_CPU_FEATURES, **UNLISTED}, name
+        if target.kind.name == "cuda":
+            assert target.arch.startswith("sm_") and target.thread_warp_size == 32
+            assert target.attrs["registers_per_block"] in (32768, 65536)
+    board = Target("raspberry-pi/4b-aarch64")
+    assert (board.mcpu, board.cpu.threads, board.cpu.l2_bytes) == ("cortex-a72", 4, 1 << 20)
+    assert Target("raspberry-pi/5 -num-cores=2").attrs["num-cores"] == 2
+    assert Target({"tag": "nvidia/nvidia-a100", "l2_cache_size_bytes": 12345}).l2_cache_size_bytes == 12345
+    assert pickle.loads(pickle.dumps(board)) == board == Target(board.export())
+
+
+UNLISTED = {"generic": "", "arm1176jzf-s": "", "thunderxt88": "", "sifive-e31": "", "sifive-e76": ""}
+"""CPUs whose features are the baseline of their triples."""
+TRIPLES = {
+    "aarch64-linux-gnu": "aarch64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu": "aarch64-unknown-linux-gnu",
+    "arm64-linux-gnu": "aarch64-unknown-linux-gnu",
+    "armv7-linux-gnueabihf": "armv7-unknown-linux-gnueabihf",
+    "riscv64gc-unknown-linux-gnu": "riscv64-unknown-linux-gnu",
+    "thumbv7em-none-eabihf": "thumbv7em-unknown-none-eabihf",
+    "x86_64-pc-windows-msvc": "x86_64-pc-windows-msvc",
+    "x86_64-w64-mingw32": "x86_64-w64-windows-gnu",
+    "arm64-apple-darwin": "arm64-apple-darwin",
+    "aarch64-macos": "aarch64-apple-macos",
+    "aarch64-linux-android": "aarch64-unknown-linux-android",
+    "x86_64-linux-musl": "x86_64-unknown-linux-musl",
+    "riscv64": "riscv64-unknown-linux-gnu",
+    "wasm32": "wasm32-unknown-unknown",
+}
+
+
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_triples_are_targets(triple: str) -> None:
+    target = Target(f"{triple} -num-cores=3")
+    assert (target.kind.name, target.triple, target.cpu.threads) == ("llvm", TRIPLES[triple], 3)
+    assert Target(f"c -mtriple={triple}").triple == TRIPLES[triple] or "-" not in triple
+
+
+def test_machines_of_makers() -> None:
+    assert arm_cpu("rasp4b64").mcpu == "cortex-a72" and arm_cpu("mine", "-mcpu=generic").model == "mine"
+    assert riscv_cpu("sifive-u74").abi == "lp64d" and intel_graphics().thread_warp_size == 16
+    assert cuda("rtx-3090").arch == "sm_86" and cuda(arch="sm_90").arch == "sm_90" and cuda().model == "unknown"
+    assert [t.keys[0] for t in (mali(), bifrost(), adreno(), vta())] == ["mali", "bifrost", "adreno", "vta"]
+    assert hexagon("v69").vtcm_capacity == 8 << 20 and "+hvx-qfloat" in hexagon("v69").mattr
+    assert micro("nrf52840").mcpu == "cortex-m4" and stm32("stm32H7xx").mcpu == "cortex-m7"
+    with pytest.warns(DeprecationWarning, match="arm_cpu"):
+        assert rasp().model == "bcm2837"
+    with pytest.raises(TVMError, match="there is no microcontroller 'nrf52'; nearest: nrf52840"):
+        micro("nrf52")
+    with pytest.raises(TVMError, match="cpu_ver must be a version of Hexagon from v65"):
+        hexagon("66")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("raspbery-pi/5", "there is no target kind 'raspbery-pi/5'; nearest known: raspberry-pi/5"),
+        ("aarc64-linux-gnu", "'aarc64-linux-gnu' is no triple: there is no architecture 'aarc64'; nearest known: aarch64"),
+        ("aarch64-linx-gnu", "'aarch64-linx-gnu' names no system that is known; nearest known: linux"),
+        ("aarch64-linux-gnu -mcpu=cortexa76", "-mcpu=cortexa76 is no CPU of aarch64-unknown-linux-gnu that LLVM knows; nearest"),
         ("llvn", "there is no target kind 'llvn'; nearest known: llvm"),
         ("llvm -mcpuu=x", "target kind 'llvm' has no option -mcpuu; nearest known: mcpu"),
         ("llvm -mtriple=x86_64-linux-gnu -mcpu=skx512", "-mcpu=skx512 is no CPU of x86_64-linux-gnu that LLVM knows"),

@@ -31,6 +31,7 @@ def cli() -> None:
     tilewright memory resnet50.onnx
     tilewright compare resnet50.onnx --reference onnxruntime
     tilewright compare resnet50.onnx --precision bf16
+    tilewright targets raspberry
     tilewright completion bash
 
     Each command has examples in its --help. Most print JSON (--json) or CSV (--csv).

@@ -15,6 +15,7 @@ from tilewright.cli.subcommands import (
     rpc,
     run,
     runtime,
+    targets,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "rpc",
     "run",
     "runtime",
+    "targets",
 ]

@@ -166,7 +166,9 @@ target_option = click.option(
     "--target",
     default="llvm",
     show_default="the host's CPU",
-    help="The machine to compile for, such as 'llvm -mcpu=skylake-avx512'. With -num-cores=4 the code is for four threads.",
+    help="The machine to compile for: a board (raspberry-pi/5; `tilewright targets` lists them), a triple (aarch64-linux-gnu), or a target"
+    " such as 'llvm -mcpu=skylake-avx512'. Options may follow: 'aarch64-linux-gnu -mcpu=cortex-a76'. With -num-cores=4 the code is for four"
+    " threads.",
 )
 output_path = click.Path(dir_okay=False, path_type=Path)
 input_path = click.Path(exists=True, dir_okay=False, path_type=Path)

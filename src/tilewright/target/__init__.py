@@ -16,22 +16,17 @@ from tilewright.target.virtual_device import CompilationConfig, VirtualDevice, m
 
 create = Target
 
-
-def llvm(*, options: str = "") -> Target:
-    """An LLVM target; `options` as on the command line, for example "-mcpu=znver5"."""
-    return Target(f"llvm {options}".strip())
-
-
-def cuda(*, arch: str | None = None, options: str = "") -> Target:
-    """A CUDA target; `arch` such as "sm_90"."""
-    return Target(" ".join(part for part in ("cuda", f"-arch={arch}" if arch else "", options) if part))
-
-
-def arm_cpu(*, options: str = "") -> Target:
-    """An LLVM target with the ARM schedules preferred."""
-    return Target(f"llvm -keys=arm_cpu,cpu {options}".strip())
-
-
+_MAKERS = (
+    "adreno", "arm_cpu", "bifrost", "cuda", "hexagon", "intel_graphics", "llvm", "mali", "micro", "rasp", "riscv_cpu", "rocm", "stm32",
+    "vta",
+)  # fmt: skip
+lazy.declare(__name__, {name: f"{__name__}.machines:{name}" for name in _MAKERS})
+lazy.declare(
+    f"{__name__}.target",
+    {name: f"{__name__}.machines:{name}" for name in (*_MAKERS, "MICRO_SUPPORTED_MODELS", "STM32_SUPPORTED_SERIES")}
+    | {"create": f"{__name__}:create"},
+)
+lazy.declare(f"{__name__}.tag", {name: f"{__name__}.target:{name}" for name in ("list_tags", "register_tag")})
 # Types of the user's own are lowered by a layer above.
 __getattr__, __dir__ = lazy.late(__name__)
 
@@ -43,14 +38,11 @@ __all__ = [
     "Target",
     "TargetKind",
     "VirtualDevice",
-    "arm_cpu",
     "create",
-    "cuda",
     "generic_func",
     "get_native_generic_func",
     "host_cpu",
     "list_tags",
-    "llvm",
     "make_compilation_config",
     "override_native_generic_func",
     "register_kind",

@@ -10,6 +10,7 @@ from pathlib import Path
 from llvmlite import binding
 
 from tilewright.target.core import core
+from tilewright.target.triples import architecture
 
 _V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2 sse2"
 _V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
@@ -20,6 +21,8 @@ _SAPPHIRE = _ICELAKE + " avx512bf16 avx512fp16 avxvnni amx-tile amx-bf16 amx-int
 _ZEN4 = _ICELAKE + " avx512bf16"
 _A64 = "neon fp-armv8"
 _A76 = _A64 + " fullfp16 dotprod lse rdm"
+_A710 = _A76 + " sve sve2 bf16 i8mm"
+_RV64GC = "m a f d c"
 
 _CPU_FEATURES: dict[str, str] = {
     "x86-64": "sse2",
@@ -49,32 +52,47 @@ _CPU_FEATURES: dict[str, str] = {
     "cannonlake": _V4 + " avx512vbmi avx512ifma",
     "icelake-client": _ICELAKE,
     "icelake-server": _ICELAKE,
+    "gracemont": _V3 + " avxvnni gfni vaes vpclmulqdq",
     "tigerlake": _ICELAKE,
     "rocketlake": _ICELAKE,
     "sapphirerapids": _SAPPHIRE,
     "emeraldrapids": _SAPPHIRE,
     "graniterapids": _SAPPHIRE + " amx-fp16",
     "cortex-a53": _A64,
+    "cortex-a57": _A64,
     "cortex-a72": _A64,
     "cortex-a73": _A64,
     "cortex-a55": _A76,
     "cortex-a75": _A76,
     "cortex-a76": _A76,
+    "cortex-a77": _A76,
     "cortex-a78": _A76,
+    "cortex-a78ae": _A76,
+    "cortex-x1": _A76,
+    "cortex-a710": _A710,
+    "cortex-a715": _A710,
+    "carmel": _A64 + " fullfp16 lse rdm",
     "neoverse-n1": _A76,
-    "neoverse-n2": _A76 + " sve sve2 bf16 i8mm",
+    "neoverse-n2": _A710,
     "neoverse-v1": _A76 + " sve bf16 i8mm",
     "a64fx": _A64 + " fullfp16 lse rdm sve",
-    "neoverse-v2": _A76 + " sve sve2 bf16 i8mm",
+    "neoverse-v2": _A710,
+    "neoverse-v3ae": _A710,
     "apple-m1": _A76,
     "apple-m2": _A76 + " bf16 i8mm",
     "apple-m3": _A76 + " bf16 i8mm",
     "apple-m4": _A76 + " bf16 i8mm sme",
+    "cortex-a5": "neon vfp4",
     "cortex-a7": "neon vfp4",
+    "cortex-a8": "neon",
     "cortex-a9": "neon",
     "cortex-a15": "neon vfp4",
     "cortex-m4": "vfp4d16sp thumb-mode",
     "cortex-m7": "fp-armv8d16 thumb-mode",
+    "sifive-u54": _RV64GC,
+    "sifive-u74": _RV64GC + " zba zbb",
+    "sifive-p550": _RV64GC + " zba zbb",
+    "spacemit-x60": _RV64GC + " v zba zbb zbs zfh zvfh",
 }
 
 _SVE_BITS = {"neoverse-v1": 256, "a64fx": 512}
@@ -114,39 +132,6 @@ def known_caches(cpu: str) -> dict[int, int]:
 def _in_bytes(size: str) -> int:
     """48K, 2M: the number that it stands for."""
     return int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1:], 0)
-
-
-def architecture(triple: str) -> str:
-    """The family of `triple` that names of CPUs and features belong to: x86, aarch64, arm, riscv, wasm or other."""
-    head = triple.split("-", 1)[0].lower()
-    if re.fullmatch(r"x86_64|amd64|x86|i[3-6]86", head):
-        return "x86"
-    if head.startswith(("aarch64", "arm64")):
-        return "aarch64"
-    if head.startswith(("arm", "thumb")):
-        return "arm"
-    if head.startswith("riscv"):
-        return "riscv"
-    if head.startswith("wasm"):
-        return "wasm"
-    return "other"
-
-
-def normal_triple(triple: str) -> str:
-    """A triple of all its parts: LLVM takes the second for the vendor whatever it says, so armv7-linux-gnueabihf is a machine without
-    hardware for floats to it, and armv7-unknown-linux-gnueabihf one with it."""
-    head, *rest = triple.split("-")
-    if rest and re.match(r"linux|windows|darwin|macos|ios|none|freebsd|android|elf$|eabi", rest[0]):
-        return "-".join([head, "unknown", *rest])
-    return triple
-
-
-def with_float_abi(triple: str, abi: str) -> str:
-    """The triple of 32-bit ARM whose functions pass floats in registers of floats ("hard") or not ("soft")."""
-    head, dash, environment = triple.rpartition("-")
-    if architecture(triple) != "arm" or not re.search(r"eabi(hf)?$", environment):
-        return triple
-    return head + dash + environment.removesuffix("hf") + ("hf" if abi == "hard" else "")
 
 
 def cpu_features(triple: str, cpu: str) -> frozenset[str]:

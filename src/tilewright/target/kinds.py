@@ -54,7 +54,12 @@ _GPU: dict[str, type] = {
     "mtriple": str,
     "max_function_args": int,
     "texture_spatial_limit": int,
+    "texture_depth_limit": int,
     "image_base_address_alignment": int,
+    "max_block_size_x": int,
+    "max_block_size_y": int,
+    "supports_integer_dot_product": bool,
+    "supports_cooperative_matrix": bool,
     "supports_float16": bool,
     "supports_int8": bool,
 }
@@ -92,11 +97,11 @@ class TargetKind:
         self.is_external_codegen = is_external_codegen
 
     @staticmethod
-    def options_from_name(name: str) -> dict[str, str]:
-        """Option name -> type name of the kind `name`, as classic `TargetKind.options_from_name`."""
-        if name not in KINDS:
-            raise TVMError(f"there is no target kind {name!r}; known kinds: {', '.join(sorted(KINDS))}")
-        return {key: kind.__name__ for key, kind in KINDS[name].options.items()}
+    def options_from_name(kind_name: str) -> dict[str, str]:
+        """Option name -> type name of the kind `kind_name`, as classic `TargetKind.options_from_name`."""
+        if kind_name not in KINDS:
+            raise TVMError(f"there is no target kind {kind_name!r}; known kinds: {', '.join(sorted(KINDS))}")
+        return {key: kind.__name__ for key, kind in KINDS[kind_name].options.items()}
 
     def __str__(self) -> str:
         return self.name

@@ -11,68 +11,40 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from tilewright.node import register_leaf
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 from tilewright.target.cpu import (
     SCHEDULED_THREADS,
     CpuFacts,
     apply_attributes,
-    architecture,
     baseline,
     cpu_features,
     host_cpu,
     known_caches,
-    normal_triple,
     sve_bits,
     sve_feature,
-    with_float_abi,
 )
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
+from tilewright.target.tag import known_tags, remember, tag_named
+from tilewright.target.triples import architecture, is_triple, need_triple, normal_triple, with_float_abi
 
 VECTOR_WIDTHS = tuple(32 << k for k in range(7))
 """Bits of vectors that -vector-width may ask for; SVE has registers of up to 2048."""
 
-_TAGS: dict[str, dict[str, Any]] = {
-    "intel/cascade-lake": {"kind": "llvm", "mcpu": "cascadelake"},
-    "intel/ice-lake": {"kind": "llvm", "mcpu": "icelake-server"},
-    "intel/sapphire-rapids": {"kind": "llvm", "mcpu": "sapphirerapids"},
-    "amd/zen4": {"kind": "llvm", "mcpu": "znver4"},
-    "amd/zen5": {"kind": "llvm", "mcpu": "znver5"},
-    "raspberry-pi/4b-aarch64": {
-        "kind": "llvm", "mtriple": "aarch64-unknown-linux-gnu", "mcpu": "cortex-a72", "mattr": ["+neon"],
-        "num-cores": 4, "keys": ["arm_cpu", "cpu"],
-    },
-    "raspberry-pi/5": {
-        "kind": "llvm", "mtriple": "aarch64-unknown-linux-gnu", "mcpu": "cortex-a76", "num-cores": 4,
-        "keys": ["arm_cpu", "cpu"],
-    },
-    "nvidia/geforce-rtx-3090": {
-        "kind": "cuda", "arch": "sm_86", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
-        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 6291456,
-    },
-    "nvidia/nvidia-a100": {
-        "kind": "cuda", "arch": "sm_80", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
-        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 41943040,
-    },
-    "nvidia/nvidia-h100": {
-        "kind": "cuda", "arch": "sm_90a", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
-        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 52428800,
-    },
-}  # fmt: skip
-
 
 def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Target:
     """Makes `Target(name)` stand for the target that `config` describes; returns that target."""
-    if name in _TAGS and not override:
+    if tag_named(name) is not None and not override:
         raise TVMError(f"target tag {name!r} is registered already; pass override=True to replace it")
     target = Target(config)
-    _TAGS[name] = dict(config)
+    remember(name, config)
     return target
 
 
 def list_tags() -> dict[str, Target]:
-    """Every registered tag and its target."""
-    return {name: Target(config) for name, config in _TAGS.items()}
+    """Every tag and its target."""
+    return {name: Target(name) for name in known_tags()}
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -83,9 +55,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 class Target:
     """A compilation target.
 
-    `Target("llvm -mcpu=znver5 -num-cores=8")`, `Target({"kind": "llvm", ...})`, `Target("nvidia/nvidia-a100")`,
-    `Target("cuda", host="llvm")`. An "llvm" target without -mcpu, -mattr and -mtriple stands for the machine this
-    process runs on, with all of its features; `-mcpu=generic` asks for the architecture's baseline.
+    `Target("llvm -mcpu=znver5 -num-cores=8")`, `Target({"kind": "llvm", ...})`, `Target("raspberry-pi/5")`, `Target("aarch64-linux-gnu")`,
+    `Target("cuda", host="llvm")`. The name of a machine (`list_tags`) or a triple may be followed by options. An "llvm" target without
+    -mcpu, -mattr and -mtriple stands for the machine this process runs on, with all of its features; `-mcpu=generic` asks for the
+    architecture's baseline.
     Raises TVMError on unknown kinds, options, CPU names and CPU features.
     """
 
@@ -121,26 +94,23 @@ class Target:
     def _parse(self, target: str | Mapping[str, Any]) -> None:
         self.tag = ""
         if isinstance(target, str):
-            if target in _TAGS:
-                self.tag = target
-                options = dict(_TAGS[target])
-            elif target.lstrip().startswith("{"):
-                options = json.loads(target)
-            else:
-                options = _split_options(target)
+            options = json.loads(target) if target.lstrip().startswith("{") else _split_options(target)
         elif isinstance(target, Mapping):
             options = dict(target)
         else:
             raise TypeError(
                 f"Target takes a str, a dict or a Target, but was given {type(target).__name__}: {target!r}"
             )
+        options = _machine_named(options)
         name = options.pop("kind", None)
         if not isinstance(name, str):
             raise TVMError(f"a target needs a kind, such as llvm or cuda, but {target!r} names none")
         kind = kind_named(name)
         if kind is None:
+            known = [*KINDS, *known_tags()]
             raise TVMError(
-                f"there is no target kind {name!r}{_nearest(name, [*KINDS, *_TAGS])}. Kinds: {', '.join(sorted(KINDS))}"
+                f"there is no target kind {name!r}{_nearest(name, known)}. Kinds: {', '.join(sorted(KINDS))}; a triple, such as"
+                " aarch64-linux-gnu, and a machine that `tilewright targets` lists are targets too"
             )
         self.kind = kind
         self.tag = options.pop("tag", self.tag)
@@ -306,6 +276,68 @@ class Target:
         return int(self.attrs.get("thread_warp_size", 1))
 
     @property
+    def l2_cache_size_bytes(self) -> int:
+        """Bytes of a GPU's second cache; 0 where nothing is known."""
+        return int(self.attrs.get("l2_cache_size_bytes", 0))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that a block of a GPU may use. Raises TVMError where the target does not say."""
+        return self._need_int("max_shared_memory_per_block")
+
+    @property
+    def max_block_size_x(self) -> int:
+        return int(self.attrs.get("max_block_size_x", self.max_num_threads))
+
+    @property
+    def max_block_size_y(self) -> int:
+        return int(self.attrs.get("max_block_size_y", self.max_num_threads))
+
+    @property
+    def max_function_args(self) -> int:
+        """How many arguments a kernel may have; 0 where nothing is known."""
+        return int(self.attrs.get("max_function_args", 0))
+
+    @property
+    def vtcm_capacity(self) -> int:
+        """Bytes of Hexagon's fast memory; 0 for others."""
+        return int(self.attrs.get("vtcm-capacity", 0))
+
+    @property
+    def device_name(self) -> str:
+        return str(self.attrs.get("device", ""))
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether a GPU multiplies and adds bytes in one instruction, as far as the target says."""
+        arch = self.arch.removeprefix("sm_").rstrip("af")
+        return bool(self.attrs.get("supports_integer_dot_product", arch.isdecimal() and int(arch) >= 61))
+
+    @property
+    def supports_cooperative_matrix(self) -> bool:
+        return bool(self.attrs.get("supports_cooperative_matrix", False))
+
+    def _need_int(self, name: str) -> int:
+        if name not in self.attrs:
+            raise TVMError(f"the target {self} does not say its {name}; give -{name}=N")
+        return int(self.attrs[name])
+
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """What is known of the target's kind by name: "device_type", "default_keys" or "is_external_codegen"; None for other names."""
+        return (
+            getattr(self.kind, attr_name)
+            if attr_name in ("device_type", "default_keys", "is_external_codegen")
+            else None
+        )
+
+    @staticmethod
+    def target_or_current(target: Target | str | Mapping[str, Any] | None) -> Target:
+        """A target, or the innermost `with target:`. Raises TVMError where there is neither."""
+        found = Target.canon_target(target) or Target.current(allow_none=False)
+        assert found is not None
+        return found
+
+    @property
     def device_type(self) -> int:
         """The DLPack device type that code for this target runs on."""
         return self.kind.device_type
@@ -394,6 +426,9 @@ class Target:
         return (Target, (self.export(),))
 
 
+# The classic module has the functions for machines by their makers as well.
+__getattr__, __dir__ = lazy.late(__name__)
+
 register_leaf(
     Target,
     "target",
@@ -402,6 +437,21 @@ register_leaf(
     lambda t: json.dumps(t.export(), sort_keys=True).encode(),
     lambda a, b: bool(a == b),
 )
+
+
+def _machine_named(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in which the name of a machine is replaced by what it stands for; options beside it take precedence. A triple stands for
+    LLVM's target with that triple."""
+    given = options.get("kind", options.get("tag"))
+    if not isinstance(given, str):
+        return options
+    rest = {k: v for k, v in options.items() if k not in ("kind", "tag")}
+    tag = tag_named(given)
+    if tag is not None and ("kind" not in options or options["kind"] == given):
+        return {**tag.config, "tag": given, **rest}
+    if "kind" in options and is_triple(given) and kind_named(given) is None:
+        return {**options, "kind": "llvm", "mtriple": need_triple(given)}
+    return options
 
 
 def _split_options(text: str) -> dict[str, Any]:
