@@ -13,7 +13,6 @@ import pytest
 
 import tilewright as tvm
 from tests.cli.command import command, relu_model
-from tests.codegen.small_programs import elementwise
 from tilewright import relay
 from tilewright.codegen.llvm import compile_object
 from tilewright.ir.transform import PassContext
@@ -104,12 +103,7 @@ REFUSED = [
     ("x86_64-pc-windows-msvc", "m.dll", f"m.dll: {COFF_ONLY}"),
     ("x86_64-unknown-linux-gnu", "m.dylib", "m.dylib: ELF objects of this target are written as .so, .o or .tar, not as .dylib"),
     ("arm64-apple-darwin", "m.o", "m.o: Mach-O objects of this target are written as .so, .dylib or .tar, not as .o"),
-    (
-        "wasm32-unknown-unknown",
-        "m.tar",
-        "relay.build: constants of models cannot be written for -mtriple=wasm32-unknown-unknown; single functions can"
-        ' (tvm.build(func, target=...).export_library("func.o"))',
-    ),
+    ("wasm32-unknown-unknown", "m.so", "m.so: WebAssembly objects of this target are written as .wasm, .o or .tar, not as .so"),
 ]  # fmt: skip
 
 
@@ -127,11 +121,3 @@ def test_refused_before_compiling(
     done = command("compile", "relu.onnx", "--target", f"llvm -mtriple={triple}", "-o", name)
     assert (done.code, done.err) == (1, f"error: {text}\n")
     assert not Path(name).exists()
-
-
-def test_functions_for_webassembly(tmp_path: Path) -> None:
-    func = elementwise(["float32"], "float32", 64, 4, lambda a: a + a)
-    built = tvm.build(func, target="llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128")
-    built.export_library(tmp_path / "func.o")
-    data = (tmp_path / "func.o").read_bytes()
-    assert data.startswith(b"\0asm") and b"__tvm_ffi_main" in data

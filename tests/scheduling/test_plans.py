@@ -468,6 +468,7 @@ def test_descriptions_of_cores() -> None:
         "neon": "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
         "sve": "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1",
         "portable": "llvm -mtriple=riscv64-linux-gnu",
+        "wasm": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
     }
     assert found.keys() == families
     assert {name: Target(text).cpu.core.family for name, text in found.items()} == {name: name for name in found}

@@ -58,7 +58,7 @@ def test_host() -> None:
         ("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver5", 512, 32, True),
         ("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72", 128, 32, True),
         ("llvm -mtriple=armv7-unknown-linux-gnueabihf -mcpu=cortex-a9", 128, 16, False),
-        ("llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128", 128, 16, False),
+        ("llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128", 128, 15, False),
         ("llvm -mtriple=thumbv7em-unknown-none-eabihf -mcpu=cortex-m7", 32, 16, True),
     ],
 )

@@ -17,6 +17,7 @@ from tilewright.runtime.linking.symbol_file import symbol_file
 from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
+from tilewright.support.object_kind import WASM, ObjectKind
 
 TARGET = "__tilewright_target"
 FUNCTION = "__tvm_ffi_"
@@ -32,7 +33,10 @@ def inspected(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise TVMError(f"{path} is no file, so it is no library")
     try:
-        global_func("runtime.CheckSeal")(str(path))
+        with open(path, "rb") as file:
+            kind = ObjectKind.of(file.read(64))
+        if kind is None or kind.container != WASM:
+            global_func("runtime.CheckSeal")(str(path))
     except ValueError as error:
         raise TVMError(str(error)) from error
     try:

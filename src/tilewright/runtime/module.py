@@ -359,7 +359,8 @@ def _all_imports(module: Module) -> list[Module]:
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
-    """Loads a library: `.so` (or `.dylib`), or `.o` and `.tar`, which are linked first."""
+    """Loads a library: `.so` (or `.dylib`), or `.o` and `.tar`, which are linked first. Raises ValueError for files of other machines, such
+    as `.wasm`."""
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(
@@ -367,6 +368,10 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
             if os.path.exists(name)
             else f"cannot find the library file {name}"
         )
+    if name.endswith(".wasm"):
+        from tilewright.runtime.linking.export import need_own_kind
+
+        need_own_kind(name, [Path(name)])
     if name.endswith((".o", ".tar")):
         from tilewright.runtime.linking.export import link_for_loading
 

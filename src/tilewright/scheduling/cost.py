@@ -27,12 +27,13 @@ def tile_cost(rows: int, columns: int, core: Core, vectors_of_rows: bool = False
     too, not scalars. `pointers`: addresses without a constant distance; those that do not fit into registers are loaded
     as well.
     """
-    if rows * columns + columns + 1 > core.registers:
-        return None
     work = rows * columns
+    if work + columns + 1 + core.held_rows * rows > core.registers:
+        return None
     streamed = core.streamed * (rows + columns) / work if vectors_of_rows else core.streamed / rows
     loaded = (rows + columns + max(0, pointers - core.pointers)) / core.loads / work
-    return max(1 / core.multiply_adds, loaded, core.latency / work, streamed)
+    issued = (2 * work + rows + columns + core.step) / core.issued / work if core.issued else 0.0
+    return max(1 / core.multiply_adds, loaded, core.latency / work, streamed, issued)
 
 
 def cycles_of_add(rows: int, columns: int, core: Core, vectors_of_rows: bool = False, pointers: int = 0) -> float:

@@ -16,7 +16,12 @@ from tilewright.support.errors import TVMError
 from tilewright.support.files import temporary_folder
 from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
-SUFFIXES = {ELF: (".so", ".o", ".tar"), MACH_O: (".so", ".dylib", ".tar"), WASM: (".o", ".tar"), COFF: (".tar",)}
+SUFFIXES = {
+    ELF: (".so", ".o", ".tar"),
+    MACH_O: (".so", ".dylib", ".tar"),
+    WASM: (".wasm", ".o", ".tar"),
+    COFF: (".tar",),
+}
 """Forms in which objects of a container can be written."""
 X86_64 = 0x01000007
 """Mach-O's number of the machine."""
@@ -95,7 +100,16 @@ Finish = Callable[[str], object]
 def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
     """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
     kind = _kind(objects)
-    options = [] if kind.container == MACH_O else ["--build-id=none", "-z", "noexecstack"]
+    options = {
+        MACH_O: (),
+        WASM: (
+            "--experimental-pic",
+            "--no-entry",
+            "--strip-debug",
+            "--compress-relocations",
+            f"--soname={output.name}",
+        ),
+    }.get(kind.container, ("--build-id=none", "-z", "noexecstack"))
     link(_linker(output, kind), ["-shared", *options], [*map(str, objects)], output, finish)
 
 

@@ -27,6 +27,12 @@ class Core(NamedTuple):
     """Loads of vectors or broadcast scalars in a cycle, from the first cache."""
     streamed: float
     """Time for a vector from the second cache."""
+    issued: float
+    """Instructions that are issued in a cycle, where they are more than what multiply-adds and loads take anyway; 0: they are not."""
+    step: int
+    """Instructions of each step of a reduction besides multiply-adds (of two each, where they are issued apart) and loads."""
+    held_rows: int
+    """Whether the broadcast scalars of a step take registers all at once (1), or one after the other (0)."""
     pointers: int
     """Addresses without a constant distance that fit into registers in the loop of a reduction."""
     spilled: float

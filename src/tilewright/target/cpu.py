@@ -285,7 +285,7 @@ class CpuFacts:
         }.get(arch, False)
         self.extremes_keep_nan = arch in ("aarch64", "wasm")
         self.vector_bits = self._vector_bits(has("avx"))
-        self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 16
+        self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 15 if self.simd128 else 16
         self.core = core(self._family(name), self.vector_registers)
         self.l1_bytes = caches.get(1, 32 << 10)
         self.l2_bytes = caches.get(2, 512 << 10)
@@ -308,6 +308,8 @@ class CpuFacts:
             return "avx2"
         if self.arch in ("aarch64", "arm") and self.vector_bits >= 128:
             return "sve" if self.sve_bits else "neon"
+        if self.simd128:
+            return "wasm"
         return "portable"
 
     def lanes(self, dtype_bits: int) -> int:

@@ -48,7 +48,7 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     from tilewright.target import Target
 
     # Checked before minutes of compiling, not after.
-    if output.suffix not in (".so", ".dylib", ".dll", ".tar", ".o", ".ll", ".s"):
+    if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
             f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .tar, .o, .ll or .s"
         )

@@ -7,7 +7,6 @@ from typing import Any
 from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.ir.transform import PassContext
 from tilewright.support.errors import TVMError
-from tilewright.support.object_kind import WASM
 from tilewright.target import CompilationConfig, Target, make_compilation_config
 from tilewright.target.virtual_device import TargetLike, Targets
 
@@ -25,11 +24,7 @@ def config_of(target: Targets, target_host: TargetLike | None = None) -> Compila
 def need_code_generators(config: CompilationConfig, what: str) -> None:
     """Raises TVMError, which begins with `what`, for a target without a code generator."""
     for t in config.targets:
-        if back_end_of(t, what).object_kind(t).container == WASM:
-            raise TVMError(
-                f"{what}: constants of models cannot be written for -mtriple={t.triple}; single functions can"
-                ' (tvm.build(func, target=...).export_library("func.o"))'
-            )
+        back_end_of(t, what).object_kind(t)
     kinds = {t.kind.name for t in config.targets}
     if len(kinds) > 1 and not all([back_end_of(t).linkable for t in config.targets]):
         raise TVMError(

@@ -23,7 +23,7 @@ from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import link_shared, write_library
-from tilewright.support.object_kind import ELF, WASM, ObjectKind
+from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.support.processors import usable_processors
 
 FLAGS, KERNEL_HEADER = "flags", "include/tilewright/kernel.h"
@@ -79,7 +79,7 @@ def export_library(
         for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
             objects[f"data{i}_{j}.o"] = data_object(symbol, array.numpy().reshape(-1).view("uint8").data, kind)
     facts = [s.facts for s in linked if s.facts is not None]
-    if facts and kind.container != WASM:
+    if facts:
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
         objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", kind)
     held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
@@ -138,7 +138,7 @@ def link_for_loading(path: str) -> str:
     _folders.append(folder)
     output = Path(folder.name) / "lib.so"
     if not path.endswith(".tar"):
-        _need_own_kind(path, [Path(path)])
+        need_own_kind(path, [Path(path)])
         link_shared([Path(path)], output)
         return str(output)
     place, sources = Path(folder.name), []
@@ -164,12 +164,12 @@ def link_for_loading(path: str) -> str:
     files = sorted(place.glob("*.o"))
     if not files:
         raise TVMError(f"{path} holds no objects (*.o) and no source (*.c)")
-    _need_own_kind(path, files)
+    need_own_kind(path, files)
     link_shared(files, output)
     return str(output)
 
 
-def _need_own_kind(path: str, objects: Sequence[Path]) -> None:
+def need_own_kind(path: str, objects: Sequence[Path]) -> None:
     """Raises ValueError where objects of a file are for another machine."""
     own = ObjectKind.host()
     for item in objects:

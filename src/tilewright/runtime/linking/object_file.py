@@ -1,11 +1,12 @@
-"""Object files without tools: constants as ELF, Mach-O or COFF, and the place for a seal."""
+"""Object files without tools: constants as ELF, Mach-O, COFF or WebAssembly, and the place for a seal."""
 
 from __future__ import annotations
 
 import struct
 
+from tilewright.runtime.linking import wasm_format as wasm
 from tilewright.support.errors import TVMError
-from tilewright.support.object_kind import COFF, ELF, MACH_O, ObjectKind
+from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
 _ALIGN = 64
 _PROGBITS, _NOTE = 1, 7
@@ -15,20 +16,18 @@ SEAL = b"Tilewright seal\n" + bytes(16)
 
 
 def data_object(symbol: str, data: bytes | memoryview, kind: ObjectKind) -> bytes:
-    """An object of read-only data, aligned to 64 bytes and exported as `symbol`, to be linked with objects of `kind` (ELF, Mach-O or COFF).
+    """An object of read-only data, aligned to 64 bytes and exported as `symbol`, to be linked with objects of `kind`.
 
-    Raises TVMError for other containers, and for data that the container cannot hold.
+    Raises TVMError for data that the container cannot hold.
     """
     if kind.container == ELF:
         return _elf(kind, b".rodata", _PROGBITS, _ALLOCATED, _ALIGN, data, symbol.encode())
-    if kind.container == COFF and len(data) >= 1 << 32:
+    if kind.container != MACH_O and len(data) >= 1 << 32:
         raise TVMError(
-            f"{symbol} holds {len(data)} bytes, but an object for Windows holds less than 4 GiB; store the parameters"
+            f"{symbol} holds {len(data)} bytes, but an object for {kind.made_for} holds less than 4 GiB; store the parameters"
             " apart (relay.save_param_dict)"
         )
-    if kind.container in (MACH_O, COFF):
-        return (_mach_o if kind.container == MACH_O else _coff)(symbol.encode(), data, kind)
-    raise TVMError(f"{symbol} cannot be written as {kind.container}: constants are written as ELF, Mach-O or COFF")
+    return {MACH_O: _mach_o, COFF: _coff, WASM: _wasm}[kind.container](symbol.encode(), data, kind)
 
 
 def _assembled(size: int, *parts: tuple[int, bytes | memoryview]) -> bytes:
@@ -134,3 +133,15 @@ def _coff(symbol: bytes, data: bytes | memoryview, kind: ObjectKind) -> bytes:
     return _assembled(
         symbols_at + len(symbols) + len(strings), (0, head + section), (_ALIGN, data), (symbols_at, symbols + strings)
     )
+
+
+def _wasm(symbol: bytes, data: bytes | memoryview, kind: ObjectKind) -> bytes:
+    """One data segment of an imported memory, and its symbol (tool conventions, version 2 of the section "linking")."""
+    size, exported = wasm.uleb(len(data)), wasm.uleb(0x20)
+    place = b"\x01\x00\x41\x00\x0b" + size  # one segment, where the linker puts it
+    memory = wasm.section(wasm.IMPORTS, b"\x01" + wasm.name(b"env") + wasm.name(b"__linear_memory") + b"\x02\x00\x01")
+    segment = wasm.section(5, b"\x01" + wasm.name(b".rodata." + symbol) + wasm.uleb(_ALIGN.bit_length() - 1) + b"\x00")
+    table = wasm.section(8, b"\x01\x01" + exported + wasm.name(symbol) + b"\x00\x00" + size)
+    linking = wasm.section(wasm.CUSTOM, wasm.name(b"linking") + b"\x02" + segment + table)
+    head = b"\0asm\x01\0\0\0" + memory + bytes([wasm.DATA]) + wasm.uleb(len(place) + len(data)) + place
+    return b"".join((head, data, linking))

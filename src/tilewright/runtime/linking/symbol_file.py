@@ -1,4 +1,4 @@
-"""Symbols of object files and libraries for any machine, read without loading them: ELF, Mach-O and COFF."""
+"""Symbols of object files and libraries for any machine, read without loading them: ELF, Mach-O, COFF and WebAssembly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import struct
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from tilewright.support.object_kind import COFF, ELF, MACH_O, ObjectKind
+from tilewright.runtime.linking import wasm_format as wasm
+from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
 CUT = "it is cut off or damaged: its tables are not where its header says"
 
@@ -188,4 +189,100 @@ class CoffFile(_PlainFile):
         return sections, named
 
 
-_FORMS: dict[str, type[ElfFile] | type[MachOFile] | type[CoffFile]] = {ELF: ElfFile, MACH_O: MachOFile, COFF: CoffFile}
+class WasmFile(_PlainFile):
+    """A WebAssembly object, or a module that is linked dynamically."""
+
+    def _read(self) -> tuple[Sequence[_Section], Sequence[tuple[str, int, int]]]:
+        sections: list[_Section] = []
+        bodies: list[int] = []
+        values: list[int] = []
+        imported = {0: 0, 3: 0}
+        exports: list[tuple[str, int, int]] = []
+        table: list[tuple[str, int, int, int]] = []
+        for number, r in wasm.Reader(self.data, 8, len(self.data)).parts():
+            if number == wasm.IMPORTS:
+                imported = _wasm_imports(r)
+            elif number == wasm.GLOBALS:
+                for _ in range(r.number()):
+                    r.skip(2)
+                    values.append(r.constant())
+            elif number == wasm.EXPORTS:
+                exports = [(r.name(), r.byte(), r.number()) for _ in range(r.number())]
+            elif number == wasm.CODE:
+                sections.insert(0, _Section(r.at, r.at, r.end - r.at, True))
+                for _ in range(r.number()):
+                    size = r.number()
+                    bodies.append(r.skip(size))
+            elif number == wasm.DATA:
+                for _ in range(r.number()):
+                    flags = r.number()
+                    if flags == 2:
+                        r.number()
+                    address = 0 if flags == 1 else r.constant()
+                    size = r.number()
+                    sections.append(_Section(address, r.skip(size), size, False))
+            elif number == wasm.CUSTOM and r.name() == "linking":
+                table = _wasm_symbols(r)
+        if not sections or not sections[0].code:
+            sections.insert(0, _Section(0, 0, 0, True))
+        # Memory that begins with zeros is in no segment.
+        sections.append(_Section(0, len(self.data), 0, False))
+        named = []
+        for name, kind, index in exports:
+            if kind == 0 and 0 <= index - imported[0] < len(bodies):
+                named.append((name, 1, bodies[index - imported[0]]))
+            elif kind == 3 and 0 <= index - imported[3] < len(values):
+                address = values[index - imported[3]]
+                held = [k for k, s in enumerate(sections) if not s.code and s.address <= address < s.address + s.size]
+                named.append((name, held[0] + 1 if held else len(sections), address))
+        for name, kind, index, value in table:
+            if kind == 1 and index + 2 < len(sections):
+                named.append((name, index + 2, sections[index + 1].address + value))
+            elif kind == 0 and 0 <= index - imported[0] < len(bodies):
+                named.append((name, 1, bodies[index - imported[0]]))
+        return sections, named
+
+
+def _wasm_imports(r: wasm.Reader) -> dict[int, int]:
+    """The numbers of imported functions (0) and globals (3), which their numbers begin after."""
+    found = {0: 0, 3: 0}
+    for _ in range(r.number()):
+        r.name(), r.name()
+        kind = r.byte()
+        if kind in (1, 2):
+            if kind == 1:
+                r.byte()
+            flags = r.number()
+            r.number()
+            if flags & 1:
+                r.number()
+        elif kind == 3:
+            r.skip(2)
+        else:
+            r.number()
+        found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+def _wasm_symbols(r: wasm.Reader) -> list[tuple[str, int, int, int]]:
+    """(name, 0 for functions or 1 for data, function or segment, offset) of the symbols that an object defines for others."""
+    found = []
+    r.number()
+    for number, part in r.parts():
+        for _ in range(part.number()) if number == 8 else ():
+            kind, flags = part.byte(), part.number()
+            hidden, undefined = flags & 0x6, flags & 0x10
+            if kind == 1:
+                name = part.name()
+                index, value = (0, 0) if undefined else (part.number(), part.number())
+                if not undefined:
+                    part.number()
+            else:
+                index, value = part.number(), 0
+                name = "" if kind == 3 or (undefined and not flags & 0x40) else part.name()
+            if name and kind in (0, 1) and not hidden and not undefined:
+                found.append((name, kind, index, value))
+    return found
+
+
+_FORMS: dict[str, type[ElfFile] | type[_PlainFile]] = {ELF: ElfFile, MACH_O: MachOFile, COFF: CoffFile, WASM: WasmFile}

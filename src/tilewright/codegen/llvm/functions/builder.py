@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_POINTERS = 6
+"""Pointers that advance with a loop, at most: more take too many registers."""
+
 
 class Scope:
     """Straight-line code that can be added to. It begins with block `first`, and ends for now in block `label`."""
 
-    __slots__ = ("addresses", "backwards", "certain", "first", "label", "lines", "loaded", "loads", "memo")
+    __slots__ = (
+        "addresses", "backwards", "begin", "certain", "counter", "first", "label", "lines", "loaded", "loads", "memo", "pointers",
+    )  # fmt: skip
 
     def __init__(self, label: str, certain: bool = False) -> None:
         self.first = self.label = label
@@ -27,6 +32,10 @@ class Scope:
         self.memo: dict[str, str] = {}
         self.loads: dict[object, dict[str, str]] = {}
         self.addresses: dict[tuple[object, ...], tuple[str, int]] = {}
+        self.counter = self.begin = ""
+        """Of a loop whose pointers advance: the name of its counter, and where that begins."""
+        self.pointers: dict[tuple[str, int], str] = {}
+        """Pointers that advance with a loop, by the pointer before it and the bytes of a step."""
 
 
 class FunctionBuilder:
@@ -102,6 +111,34 @@ class FunctionBuilder:
         self.allocas.append(f"  {name} = {text}")
         self.level_of[name] = 0
         return name
+
+    # --- pointers that advance with a loop
+
+    def advanced(self, pointer: str, counter: str, step: int) -> str | None:
+        """pointer + counter * step as a pointer that the counter's loop advances; None where no loop does so, or this one has enough of
+        them."""
+        scope = self.scopes[self.level_of.get(counter, 0)]
+        if scope.counter != counter or (len(scope.pointers) >= MOST_POINTERS and (pointer, step) not in scope.pointers):
+            return None
+        found = scope.pointers.get((pointer, step))
+        if found is None:
+            found = scope.pointers[pointer, step] = self.name()
+            self.level_of[found] = self.level_of[counter]
+        return found
+
+    def advance(self, loop: Scope, iptr: str, before: str) -> list[str]:
+        """The phis of a loop's pointers. It is popped, and its last block is not closed."""
+        phis = []
+        for (pointer, step), name in loop.pointers.items():
+            start = pointer
+            if loop.begin != "0":
+                far = self.pure(f"mul {iptr} {loop.begin}, {step}", loop.begin)
+                start = self.pure(f"getelementptr i8, ptr {pointer}, {iptr} {far}", pointer, far)
+            phis.append(f"  {name} = phi ptr [ {start}, %{before} ], [ {name}.next, %{loop.label} ]")
+            loop.lines.append(f"  {name}.sum = getelementptr i8, ptr {name}, {iptr} {step}")
+            # What LLVM cannot see through, it does not replace by sums beside each access, which WebAssembly computes one by one.
+            loop.lines.append(f'  {name}.next = call ptr asm "", "=r,0"(ptr {name}.sum)')
+        return phis
 
     # --- control flow
 

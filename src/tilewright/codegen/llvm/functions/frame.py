@@ -30,6 +30,7 @@ class ModuleContext(Protocol):
     functions: list[str]
     helpers: set[str]
     hosted: bool
+    steps_pointers: bool
     uses_context: bool
     uses_module: bool
 

@@ -38,6 +38,7 @@ class Loops:
     ) -> None:
         self.facts, self.variables, self.operands, self.memory = facts, variables, operands, memory
         self.b, self.iptr, self.expr, self.expressions = frame.b, frame.iptr, expressions.expr, expressions
+        self.steps_pointers = frame.module.steps_pointers
 
     def running(self, s: For, low: str, extent: str, body: Callable[[], None]) -> None:
         """Emits a loop with its extent as the number of iterations."""
@@ -84,8 +85,10 @@ class Loops:
         parent = b.scopes[-1]
         head, done = b.label("loop"), b.label("done")
         before = parent.label
-        b.push(head, nonempty)
+        scope = b.push(head, nonempty)
         iv = b.define_here(b.name())
+        if self.steps_pointers:
+            scope.counter, scope.begin = iv, begin
         self.variables.count(var, iv)
         carried = self._carry(stored)
         body()
@@ -93,6 +96,7 @@ class Loops:
         following = b.name()
         again = b.name()
         lines = parent.lines
+        pointers = b.advance(inner, iptr, before)
         if nonempty:
             lines.append(f"  br label %{head}")
         else:
@@ -101,6 +105,7 @@ class Loops:
             lines.append(f"  br i1 {some}, label %{head}, label %{done}")
         lines.append(f"{head}:")
         lines.append(f"  {iv} = phi {iptr} [ {begin}, %{before} ], [ {following}, %{inner.label} ]")
+        lines += pointers
         self._phis(lines, carried, before, inner.label)
         lines += inner.lines
         lines.append(f"  {following} = add nsw {iptr} {iv}, 1")

@@ -13,12 +13,13 @@ from tilewright.codegen.callees import callee_of
 from tilewright.codegen.llvm.expressions.mathematics import C_FUNCTION
 from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.expressions.types import symbol as quoted
-from tilewright.codegen.llvm.functions.context import context_definition
+from tilewright.codegen.llvm.functions.context import context_definition, shared_variable
 from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.functions.loops import SCALAR, SCALAR_LOOPS
 from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
-from tilewright.codegen.llvm.native.target_machine import data_layout
+from tilewright.codegen.llvm.native.effort import WHOLE, effort
+from tilewright.codegen.llvm.native.target_machine import data_layout, llvm_triple
 from tilewright.codegen.llvm.vector_math.half import half_helpers
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import nodes_of
@@ -42,6 +43,8 @@ class ModuleEmitter:
         self.uses_context = self.uses_module = False
         self.helpers: set[str] = set()
         self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
+        self.steps_pointers = target.cpu.arch == "wasm" and effort(mod) < WHOLE
+        """Whether loops advance pointers themselves: LLVM does that for other processors, and vectorises loops that do not."""
         self._strings: dict[str, str] = {}
         self._constants: dict[str, str] = {}
         self._taken: set[str] = set()
@@ -119,11 +122,11 @@ class ModuleEmitter:
                     " PrimFuncs become native code; lower it first"
                 )
             self._function(gvar, func)
-        parts = [f'target datalayout = "{data_layout(self.target)}"', f'target triple = "{self.target.triple}"']
+        parts = [f'target datalayout = "{data_layout(self.target)}"', f'target triple = "{llvm_triple(self.target)}"']
         if self.uses_context:
             parts.append(context_definition(self.target))
         if self.uses_module:
-            parts.append(f"@{LIBRARY} = weak global ptr null")
+            parts.append(f"@{LIBRARY} = {shared_variable(self.target)} ptr null")
         parts += self.globals
         self._check_names(chosen)
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]

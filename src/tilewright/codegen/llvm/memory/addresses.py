@@ -10,6 +10,7 @@ from tilewright.codegen.llvm.functions.variables import Variables
 from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.ir import PrimExpr
 from tilewright.tir import Var
+from tilewright.tir.analysis.value_range import value_range
 
 
 def common_alignment(align: int, step: int) -> int:
@@ -25,6 +26,9 @@ class Addresses:
         self.b, self.iptr, self.variables, self.expr = frame.b, frame.iptr, variables, expr
         self.inside = False
         """Whether a part of an address is being computed. Such a part is read once for a whole loop; other scalars would take registers."""
+        self.below: set[str] = set()
+        """Pointers that may lie before the memory that they lead to. WebAssembly does not let an access add to those."""
+        self.carries = frame.target.cpu.arch == "wasm"
 
     def index_leaf(self, leaf: PrimExpr) -> int | str:
         """A leaf of an affine form: a number, or an operand in the width of pointers."""
@@ -72,6 +76,8 @@ class Addresses:
             found = known.get(key)
             if found is None:
                 found = known[key] = self._sum_up(pointer, align, terms)
+                if self.carries and not self._rises(form):
+                    self.below.add(found[0])
             pointer, align = found
         if const:
             align = common_alignment(align, const)
@@ -88,12 +94,27 @@ class Addresses:
             while at < len(terms) and terms[at][0] == level:
                 _, value, step = terms[at]
                 align = common_alignment(align, step)
+                at += 1
+                if (ahead := self.b.advanced(pointer, value, step)) is not None:
+                    pointer = ahead
+                    continue
                 scaled = self.b.scaled(iptr, value, step)
                 total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
-                at += 1
-            pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
+            if total:
+                pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
         return pointer, align
+
+    def _rises(self, form: Affine) -> bool:
+        """Whether no term of a sum is negative, as far as is known."""
+        for leaf, coefficient in form.terms:
+            known = value_range(leaf, self.variables.known, wraps=False)
+            if coefficient < 0 or known is None or known[0] < 0:
+                return False
+        return True
 
     def place(self, pointer: str, const: int, level: int = -1) -> str:
         """The operand for pointer + const, written beside its use so that it becomes an addressing mode."""
-        return self.b.here(f"getelementptr i8, ptr {pointer}, {self.iptr} {const}", level) if const else pointer
+        if not const:
+            return pointer
+        fact = " nuw" if self.carries and const > 0 and pointer not in self.below else ""
+        return self.b.here(f"getelementptr{fact} i8, ptr {pointer}, {self.iptr} {const}", level)

@@ -51,10 +51,15 @@ def _machine(triple: str, cpu: str, features: str, abi: str, level: int) -> Any:
     )
 
 
+def llvm_triple(target: Target) -> str:
+    """The triple for LLVM. For WebAssembly, a system that links dynamically is named: LLVM has position-independent code for no other."""
+    return target.triple.split("-")[0] + "-unknown-emscripten" if target.cpu.arch == "wasm" else target.triple
+
+
 def target_machine(target: Target, level: int = 2) -> Any:
     """llvmlite's TargetMachine for a target, with position-independent code and the small code model."""
     cpu = target.mcpu
-    return _machine(target.triple, "" if cpu == "generic" else cpu, target.feature_string, target.abi, level)
+    return _machine(llvm_triple(target), "" if cpu == "generic" else cpu, target.feature_string, target.abi, level)
 
 
 def data_layout(target: Target) -> str:
@@ -146,7 +151,7 @@ def object_kind(target: Target) -> ObjectKind:
     key = (target.triple, target.feature_string, target.abi)
     found = _kinds.get(key)
     if found is None:
-        text = f'target datalayout = "{data_layout(target)}"\ntarget triple = "{target.triple}"\n'
+        text = f'target datalayout = "{data_layout(target)}"\ntarget triple = "{llvm_triple(target)}"\n'
         try:
             kind = ObjectKind.of(compile_object(text, target))
         except RuntimeError:

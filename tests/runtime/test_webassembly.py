@@ -1,0 +1,126 @@
+"""Models for WebAssembly: what a module imports and exports, what it holds, and how it is described."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.cli.command import command
+from tests.codegen.small_programs import elementwise
+from tilewright import relay
+from tilewright.runtime.linking import wasm_format as wasm
+from tilewright.runtime.linking.object_file import data_object
+from tilewright.runtime.linking.symbol_file import symbol_file
+from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, METADATA
+from tilewright.support.errors import TVMError
+from tilewright.support.object_kind import WASM, ObjectKind
+
+TARGET = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
+IMPORTS = ["memory", "__indirect_function_table", "__stack_pointer", "__memory_base", "__table_base"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A product by constant weights in two threads' worth of work, as a module."""
+    path = tmp_path_factory.mktemp("wasm") / "model.wasm"
+    x, w = relay.var("x", shape=(64, 256)), relay.const(np.arange(256 * 256, dtype="float32").reshape(256, 256))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, w))))
+    relay.build(mod, TARGET).export_library(path)
+    return path
+
+
+def sections(data: bytes) -> dict[int, wasm.Reader]:
+    """The sections of a module that have a number, and 0 for the first of its own."""
+    found: dict[int, wasm.Reader] = {}
+    for number, part in wasm.Reader(data, 8, len(data)).parts():
+        found.setdefault(number, part)
+    return found
+
+
+def test_module(library: Path) -> None:
+    """It is linked dynamically, imports only memory, table and their places, and exports what a loader looks for."""
+    data = library.read_bytes()
+    own = sections(data)[0]
+    assert own.name() == "dylink.0"
+    imports, names = sections(data)[wasm.IMPORTS], []
+    for _ in range(imports.number()):
+        assert imports.name() == "env"
+        names.append(imports.name())
+        kind = imports.byte()
+        imports.skip({1: 1, 2: 0, 3: 2}[kind])
+        if kind != 3:
+            limited = imports.number()
+            imports.skip(1 + limited)
+    assert names == IMPORTS
+    assert {"__tilewright_run", CONTEXT, METADATA, CONSTANTS} <= symbol_file(data).symbols.keys()
+    # The name of the temporary file that the linker wrote is not in it.
+    assert b".model.wasm." not in data
+
+
+def test_what_a_module_holds(library: Path) -> None:
+    found = symbol_file(library.read_bytes())
+    facts = json.loads((found.content(METADATA) or b"").rstrip(b"\0"))
+    assert facts["target"] == {"triple": "wasm32-unknown-unknown", "cpu": "generic", "features": ["simd128"]}
+    weights = np.frombuffer((found.content(CONSTANTS) or b"")[: facts["constants_bytes"]], "float32")
+    assert np.array_equal(np.sort(weights), np.arange(256 * 256, dtype="float32"))
+    assert found.code_bytes > 500
+
+
+def test_description(library: Path, tmp_path: Path) -> None:
+    done = command("inspect", str(library))
+    assert done.code == 0 and "target: wasm32-unknown-unknown" in done.out and "1x" not in done.err
+    cut = tmp_path / "cut.wasm"
+    cut.write_bytes(library.read_bytes()[:50000])
+    done = command("inspect", str(cut))
+    want = f"error: {cut} cannot be inspected: a section of the module is shorter than what it holds; copy or compile it again\n"
+    assert (done.code, done.err) == (1, want)
+
+
+def test_other_machine(library: Path) -> None:
+    with pytest.raises(
+        ValueError, match="model.wasm was made for WebAssembly, but this machine is x86_64; compile it again"
+    ):
+        tvm.runtime.load_module(library)
+
+
+def test_same_bytes(library: Path, tmp_path: Path) -> None:
+    """What is compiled twice is the same to the last byte."""
+    x, w = relay.var("x", shape=(64, 256)), relay.const(np.arange(256 * 256, dtype="float32").reshape(256, 256))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, w))))
+    relay.build(mod, TARGET).export_library(tmp_path / "model.wasm")
+    assert (tmp_path / "model.wasm").read_bytes() == library.read_bytes()
+
+
+def test_functions(tmp_path: Path) -> None:
+    func = elementwise(["float32"], "float32", 64, 4, lambda a: a + a)
+    built = tvm.build(func, target=TARGET)
+    built.export_library(tmp_path / "func.wasm")
+    found = symbol_file((tmp_path / "func.wasm").read_bytes())
+    assert "__tvm_ffi_main" in found.symbols
+    target = json.loads((found.content("__tilewright_target") or b"").rstrip(b"\0"))
+    assert target["features"] == ["simd128"]
+    built.export_library(tmp_path / "func.o")
+    assert "__tvm_ffi_main" in symbol_file((tmp_path / "func.o").read_bytes()).symbols
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 100_000])
+def test_objects_of_data(size: int) -> None:
+    content = bytes(range(256)) * (size // 256 + 1)
+    data = data_object("numbers", content[:size], ObjectKind(WASM))
+    assert ObjectKind.of(data) == ObjectKind(WASM)
+    assert symbol_file(data).content("numbers") == content[:size]
+
+
+def test_more_data_than_addresses() -> None:
+    class Large(bytes):
+        def __len__(self) -> int:
+            return 1 << 32
+
+    with pytest.raises(
+        TVMError, match="numbers holds 4294967296 bytes, but an object for WebAssembly holds less than 4 GiB"
+    ):
+        data_object("numbers", Large(), ObjectKind(WASM))
