@@ -2,26 +2,18 @@
 #include "module.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#include <sys/prctl.h>
-#endif
-#if defined(__x86_64__)
+#include "platform/machine.h"
+
+#if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace tw {
-
-enum Answer { kPresent, kMissing, kUnknown };  // unknown: no table here holds the feature (ordering hints, for instance)
-
-#if defined(__x86_64__)
 namespace {
+#if defined(__x86_64__) || defined(__i386__)
 struct Feature {
   const char* name;
   unsigned leaf, subleaf;
@@ -60,31 +52,10 @@ Answer ask(const std::string& name) {
     if (name == f.name) return has_feature(f) ? kPresent : kMissing;
   return kUnknown;
 }
-}  // namespace
-// Linux keeps the tiles of a process that asked for it: ARCH_REQ_XCOMP_PERM, tile data.
-std::string enable_amx() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? "" : strerror(errno); }
 #else
-namespace {
-#if defined(__aarch64__) && defined(__linux__)
-Answer ask(const std::string& name) {
-  struct Feature { const char* name; unsigned long capability; int bit; };
-  static const Feature features[] = {{"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22}, {"sve2", AT_HWCAP2, 1},
-                                     {"i8mm", AT_HWCAP2, 13}, {"bf16", AT_HWCAP2, 14}, {"sme", AT_HWCAP2, 23}};
-  for (const Feature& f : features)
-    if (name == f.name) return (getauxval(f.capability) >> f.bit) & 1 ? kPresent : kMissing;
-  // "sve256": registers of just that width, since vectors of a known length are computed in whole ones.
-  if (name.size() >= 6 && name.compare(0, 3, "sve") == 0 && name.find_first_not_of("0123456789", 3) == std::string::npos) {
-    const int length = prctl(51 /* PR_SVE_GET_VL */);
-    return length >= 0 && 8 * (length & 0xffff) == atoi(name.c_str() + 3) ? kPresent : kMissing;
-  }
-  return kUnknown;
-}
-#else
-Answer ask(const std::string&) { return kUnknown; }
+Answer ask(const std::string& name) { return system_feature(name); }
 #endif
 }  // namespace
-std::string enable_amx() { return ""; }
-#endif
 
 // The features that TILEWRIGHT_CPU_WITHOUT (names between commas) treats as missing, to try what a lesser machine would say.
 static std::vector<std::string> hidden_features() {

@@ -4,26 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "platform/files.h"
+
 namespace tw {
-
-// A file open for reading, whose pieces several threads may read.
-class InputFile {
- public:
-  explicit InputFile(const std::string& path);
-  InputFile(const InputFile&) = delete;
-  ~InputFile();
-  bool is_open() const { return file_ >= 0; }
-  uint64_t size() const { return size_; }
-  const std::string& path() const { return path_; }
-  // The bytes [at, at + n), fewer where the file ends.
-  std::string bytes(uint64_t at, uint64_t n) const;
-  size_t read(uint64_t at, void* to, size_t n) const;
-
- private:
-  std::string path_;
-  int file_;
-  uint64_t size_ = 0;
-};
 
 struct Range {
   uint64_t at, size;

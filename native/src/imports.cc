@@ -1,10 +1,8 @@
 // Modules beside the compiled code of a library: those that a host makes of its functions, those that a library holds as data,
 // and the constants that they receive.
-#include <dlfcn.h>
-#include <link.h>
-
 #include "json.h"
 #include "module.h"
+#include "platform/loader.h"
 
 namespace tw {
 namespace {
@@ -41,7 +39,7 @@ class FinderModule : public ModuleImpl {
 class LibraryBin {
  public:
   explicit LibraryBin(const char* data) : at_(data), end_(data + 8) {
-    uint64_t size = number(), most = size_of(data);
+    uint64_t size = number(), most = symbol_bytes(data);
     if (size > most || size + 8 > most) damaged();
     end_ = at_ + size;
   }
@@ -69,15 +67,6 @@ class LibraryBin {
   [[noreturn]] static void damaged() { fail("ValueError", "the modules that the library holds are damaged; export it again"); }
 
  private:
-  // The size that the symbol table gives, as far as the system tells.
-  static uint64_t size_of(const char* data) {
-#if defined(__GLIBC__)
-    Dl_info info;
-    ElfW(Sym)* symbol = nullptr;
-    if (dladdr1(data, &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) && symbol && symbol->st_size) return symbol->st_size;
-#endif
-    return uint64_t{1} << 47;
-  }
   const char *at_, *end_;
 };
 

@@ -1,9 +1,32 @@
 // What every executor of a compiled library begins with: its metadata, whether this CPU can run it, and its constants.
+#include <algorithm>
+#include <cstring>
+
 #include "devices/device.h"
 #include "json.h"
 #include "module.h"
+#include "platform/machine.h"
 
 namespace tw {
+namespace {
+
+// How triples for this CPU begin; empty where nobody knows.
+const std::vector<const char*> kArchitectures =
+#if defined(__x86_64__)
+    {"x86_64"};
+#elif defined(__i386__)
+    {"i686", "i386", "i486", "i586"};
+#elif defined(__aarch64__)
+    {"aarch64", "arm64"};
+#elif defined(__arm__)
+    {"arm", "thumb"};
+#elif defined(__riscv) && __riscv_xlen == 64
+    {"riscv64"};
+#else
+    {};
+#endif
+
+}  // namespace
 
 void check_cpu(const Json& meta) {
   const Json& target = meta["target"].kind == Json::kObject ? meta["target"] : meta;
@@ -13,16 +36,9 @@ void check_cpu(const Json& meta) {
     required.push_back(f.string);
     amx |= f.string == "amx-tile" || f.string == "+amx-tile";
   }
-#if defined(__x86_64__)
-  const std::string arch = "x86_64";
-#elif defined(__aarch64__)
-  const std::string arch = "aarch64";
-#else
-  const std::string arch;
-#endif
   const std::string& triple = target["triple"].string;
-  if (!triple.empty() && !arch.empty() && triple.compare(0, arch.size(), arch) != 0)
-    fail("RuntimeError", "this library was compiled for %s, but this process runs on %s; compile the model for this machine", triple.c_str(), arch.c_str());
+  if (!triple.empty() && !kArchitectures.empty() && std::none_of(kArchitectures.begin(), kArchitectures.end(), [&](const char* a) { return triple.compare(0, strlen(a), a) == 0; }))
+    fail("RuntimeError", "this library was compiled for %s, but this process runs on %s; compile the model for this machine", triple.c_str(), kArchitectures[0]);
   std::string missing;
   for (auto& name : missing_features(required)) missing += (missing.empty() ? "" : ", ") + name;
   if (!missing.empty())

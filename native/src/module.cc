@@ -1,20 +1,15 @@
 // Libraries as modules: loading, symbol look-up, imports, and the context that compiled code reaches the runtime by.
 #include "module.h"
 
-#include <dlfcn.h>
-#include <link.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
-#include <type_traits>
 
 #include "devices/device.h"
 #include "json.h"
+#include "platform/files.h"
+#include "platform/loader.h"
 #include "platform/locks.h"
 #include "pool.h"
 #include "seal.h"
@@ -105,63 +100,41 @@ class SharedLibrary : public Library {
  public:
   explicit SharedLibrary(const std::string& path) : path_(path) {
     // A bare name is a file of the working folder first; the loader would look for it among the system's libraries alone.
-    bool here = path.find('/') == std::string::npos && access(path.c_str(), F_OK) == 0;
+    FileIdentity file;
+    std::string whole;
+    const bool here = path.find('/') == std::string::npos && identify(path, &file, &whole);
     handle_ = open_once(here ? "./" + path : path);
-    auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(foreign_symbol("TVMFFIErrorMoveFromRaised"));
-    auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(foreign_symbol("TVMFFIErrorSetRaised"));
+    auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(symbol_anywhere(handle_, "TVMFFIErrorMoveFromRaised"));
+    auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(symbol_anywhere(handle_, "TVMFFIErrorSetRaised"));
     if (take && take != TWErrorTake) add_foreign_errors(take, put);
   }
   // Never closed: objects that the library made may outlive the module, with deleters inside it.
-  void* symbol(const std::string& name) const override { return dlsym(handle_, name.c_str()); }
+  void* symbol(const std::string& name) const override { return symbol_of(handle_, name.c_str()); }
   std::string label() const override { return path_; }
 
  private:
-  void* foreign_symbol(const char* name) const {
-    void* found = dlsym(handle_, name);
-    return found ? found : dlsym(RTLD_DEFAULT, name);
-  }
-
-  // What tells a file from one that was written over it.
-  struct Identity {
-    dev_t device;
-    ino_t number;
-    off_t size;
-    int64_t seconds, nanoseconds;
-    bool operator==(const Identity& o) const {
-      return device == o.device && number == o.number && size == o.size && seconds == o.seconds && nanoseconds == o.nanoseconds;
-    }
-  };
   // The system answers a path, and a file, that it has loaded once with what it loaded then. So what was written over a library since is
   // loaded from a copy.
   static void* open_once(const std::string& path) {
     struct Loaded {
-      Identity file;
+      FileIdentity file;
       void* handle;
     };
     static Mutex lock;
     static auto* loaded = new std::map<std::string, Loaded>;
-    struct stat s;
-    if (stat(path.c_str(), &s) != 0) return open(path);
-#if defined(__APPLE__)
-    const timespec changed = s.st_mtimespec;
-#else
-    const timespec changed = s.st_mtim;
-#endif
-    const Identity file{s.st_dev, s.st_ino, s.st_size, static_cast<int64_t>(changed.tv_sec), static_cast<int64_t>(changed.tv_nsec)};
-    std::unique_ptr<char, void (*)(void*)> whole(realpath(path.c_str(), nullptr), free);
-    const std::string key = whole ? whole.get() : path;
+    FileIdentity file;
+    std::string key;
+    if (!identify(path, &file, &key)) return open_library(path);
     std::lock_guard<Mutex> hold(lock);
     auto known = loaded->find(key);
     if (known != loaded->end() && known->second.file == file) return known->second.handle;
-    void* handle = known == loaded->end() ? open(path) : open_copy(path);
+    void* handle = known == loaded->end() ? open_library(path) : open_copy(path);
     (*loaded)[key] = {file, handle};
     return handle;
   }
   static void* open_copy(const std::string& path) {
-    const char* folder = getenv("TMPDIR");
-    std::string copy = std::string(folder && *folder ? folder : "/tmp") + "/tilewright-XXXXXX";
-    const int to = mkstemp(&copy[0]);
-    std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(path.c_str(), "rb"), fclose), out(to < 0 ? nullptr : fdopen(to, "wb"), fclose);
+    std::string copy;
+    std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(path.c_str(), "rb"), fclose), out(temporary_file(&copy), fclose);
     bool whole = in && out;
     char piece[1 << 16];
     while (whole) {
@@ -172,106 +145,11 @@ class SharedLibrary : public Library {
     whole = whole && !ferror(in.get()) && fflush(out.get()) == 0;
     struct Removed {  // the system keeps what it has loaded
       const std::string& name;
-      ~Removed() { unlink(name.c_str()); }
+      ~Removed() { remove_loaded(name); }
     } removed{copy};
     if (!whole) fail("RuntimeError", "%s was written over since it was loaded, and cannot be copied to %s, from where the new one would be loaded", path.c_str(), copy.c_str());
-    return open(copy);
-  }
-  static void* open(const std::string& path) {
-    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-    std::string why = dlerror();
-    // It is linked to no other library. What it calls may not be in this process yet: mathematics, and on processors of 32 bits
-    // divisions and conversions, which have no instructions there.
-    for (const char* library : {"libm.so.6", "libgcc_s.so.1"}) {
-      if (why.find("undefined symbol") == std::string::npos) break;
-      if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL)) continue;
-      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-      why = dlerror();
-    }
-    // A library made for tvm-ffi, where that runtime is not installed: ours stands in for it.
-    if (why.find("libtvm_ffi.so") != std::string::npos) {
-      if (dlopen((own_folder() + "/compat/libtvm_ffi.so").c_str(), RTLD_NOW | RTLD_LOCAL))
-        if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-      if (const char* text = dlerror()) why = text;
-    } else if (why.find("undefined symbol: TVMFFI") != std::string::npos) {
-      // It was linked to no runtime. Making ours global would break a tvm-ffi that is imported later, so the
-      // library and ours are opened as the two dependencies of one root, which is the scope of its look-ups.
-      if (open_root(path, own_path()))
-        if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-      if (const char* text = dlerror()) why = text;
-    }
-    const char* kind = why.find("No such file") != std::string::npos ? "FileNotFoundError" : "RuntimeError";
-    fail(kind, "cannot load library %s: %s", path.c_str(), why.c_str());
-  }
-  // An ELF shared object made in memory that needs two libraries and holds nothing.
-  static bool open_root(const std::string& first, const std::string& second) {
-    struct Image {
-      ElfW(Ehdr) header;
-      ElfW(Phdr) segments[2];
-      ElfW(Dyn) dynamic[8];
-      ElfW(Sym) symbol;
-      uint32_t hash[4];
-      char strings[2 * 4096];
-    };
-    static_assert(std::is_trivially_copyable<Image>::value, "written to a file as it is");
-    if (first.size() + second.size() + 3 > sizeof(Image::strings)) return false;
-    auto image = std::make_unique<Image>();
-    memset(image.get(), 0, sizeof(Image));
-    auto& h = image->header;
-    memcpy(h.e_ident, ELFMAG, SELFMAG);
-    h.e_ident[EI_CLASS] = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
-    h.e_ident[EI_DATA] = ELFDATA2LSB;
-    h.e_ident[EI_VERSION] = EV_CURRENT;
-    h.e_type = ET_DYN;
-#if defined(__x86_64__)
-    h.e_machine = EM_X86_64;
-#elif defined(__aarch64__)
-    h.e_machine = EM_AARCH64;
-#elif defined(__riscv)
-    h.e_machine = EM_RISCV;
-#elif defined(__arm__)
-    h.e_machine = EM_ARM;
-#endif
-    h.e_version = EV_CURRENT;
-    h.e_phoff = offsetof(Image, segments);
-    h.e_ehsize = sizeof(h);
-    h.e_phentsize = sizeof(ElfW(Phdr));
-    h.e_phnum = 2;
-    image->segments[0] = ElfW(Phdr){};
-    image->segments[0].p_type = PT_LOAD;
-    image->segments[0].p_flags = PF_R | PF_W;
-    image->segments[0].p_filesz = image->segments[0].p_memsz = sizeof(Image);
-    image->segments[0].p_align = 4096;
-    image->segments[1].p_type = PT_DYNAMIC;
-    image->segments[1].p_flags = PF_R | PF_W;
-    image->segments[1].p_offset = image->segments[1].p_vaddr = offsetof(Image, dynamic);
-    image->segments[1].p_filesz = image->segments[1].p_memsz = sizeof(image->dynamic);
-    image->segments[1].p_align = 8;
-    image->hash[0] = image->hash[1] = 1;  // one bucket, one symbol: the null one
-    size_t second_at = 1 + first.size() + 1;
-    memcpy(image->strings + 1, first.c_str(), first.size());
-    memcpy(image->strings + second_at, second.c_str(), second.size());
-    const std::pair<long, size_t> entries[] = {
-        {DT_NEEDED, 1}, {DT_NEEDED, second_at}, {DT_HASH, offsetof(Image, hash)}, {DT_SYMTAB, offsetof(Image, symbol)},
-        {DT_SYMENT, sizeof(ElfW(Sym))}, {DT_STRTAB, offsetof(Image, strings)}, {DT_STRSZ, sizeof(image->strings)}, {DT_NULL, 0}};
-    for (size_t i = 0; i < 8; ++i) {
-      image->dynamic[i].d_tag = entries[i].first;
-      image->dynamic[i].d_un.d_val = entries[i].second;
-    }
-    int file = memfd_create("tilewright-root", MFD_CLOEXEC);
-    if (file < 0) return false;
-    bool written = write(file, image.get(), sizeof(Image)) == static_cast<ssize_t>(sizeof(Image));
-    bool opened = written && dlopen(format("/proc/self/fd/%d", file).c_str(), RTLD_NOW | RTLD_LOCAL);
-    close(file);
-    return opened;
-  }
-  static std::string own_path() {
-    Dl_info info;
-    return dladdr(&kContext, &info) ? info.dli_fname : "";
-  }
-  static std::string own_folder() {
-    std::string path = own_path();
-    return path.substr(0, path.rfind('/'));
+    out.reset();
+    return open_library(copy);
   }
 
   std::string path_;

@@ -82,6 +82,5 @@ Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, 
 
 // CPU features of LLVM's naming; empty when all are there, else the missing ones.
 std::vector<std::string> missing_features(const std::vector<std::string>& required);
-std::string enable_amx(); // Asks the system to keep tile registers for this process: "", or why it does not
 
 }  // namespace tw

@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "platform/locks.h"
+#include "platform/memory.h"
 
 namespace tw {
 
@@ -32,10 +33,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
       peak_ = used_ > peak_ ? used_ : peak_;
     }
     if (!block) {
-      void* memory = aligned_alloc(64, kHeader + rounded);
+      void* memory = aligned_memory(64, kHeader + rounded);
       if (!memory) {
         trim();
-        memory = aligned_alloc(64, kHeader + rounded);
+        memory = aligned_memory(64, kHeader + rounded);
       }
       if (!memory) {
         std::lock_guard<Mutex> hold(lock_);
@@ -54,7 +55,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     pool->used_ -= block->bytes;
     if (block->bytes > pool->most_) {
       block->~Block();
-      free(block);
+      free_aligned(block);
       return;
     }
     // What is given back now is asked for sooner than what others have left behind.
@@ -87,7 +88,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       while (Block* block = head) {
         head = block->next;
         block->~Block();
-        free(block);
+        free_aligned(block);
       }
     kept_ = 0;
   }

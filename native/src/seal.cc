@@ -167,7 +167,7 @@ void seal_file(const std::string& path) {
   record.length = file.size();
   record.sum = sum_of(file, plan_of(elf, at, record.length), record.length);
   std::unique_ptr<FILE, int (*)(FILE*)> out(fopen(path.c_str(), "rb+"), fclose);
-  auto put = [&](uint64_t to) { return fseeko(out.get(), static_cast<off_t>(to), SEEK_SET) == 0 && fwrite(&record, sizeof record, 1, out.get()) == 1; };
+  auto put = [&](uint64_t to) { return seek(out.get(), to) && fwrite(&record, sizeof record, 1, out.get()) == 1; };
   if (!out || !put(at) || !put(record.length) || fflush(out.get()) != 0) fail("OSError", "%s cannot be written: %s", path.c_str(), strerror(errno));
 }
 

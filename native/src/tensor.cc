@@ -1,12 +1,11 @@
 // Tensors: allocation, views, DLPack in both directions, and the text form of data types.
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "core.h"
 #include "devices/device.h"
+#include "platform/process.h"
 #include "pool.h"
 
 namespace tw {
@@ -201,7 +200,7 @@ constexpr size_t kCopies = 512u << 20;
 static Pool& copies() {
   static Pool* pool = [] {
     static auto* kept = new std::shared_ptr<Pool>(std::make_shared<Pool>(kCopies));
-    pthread_atfork([] { copies().lock(); }, [] { copies().unlock(); }, [] { copies().unlock(); });
+    at_fork([] { copies().lock(); }, [] { copies().unlock(); }, [] { copies().unlock(); });
     return kept->get();
   }();
   return *pool;

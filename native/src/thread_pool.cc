@@ -4,10 +4,6 @@
 // caller never waits for a worker that has not begun.
 #include "thread_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -20,6 +16,9 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "platform/process.h"
+#include "platform/threads.h"
 
 namespace tw {
 namespace {
@@ -81,7 +80,7 @@ class Pool {
     cdata_.store(cdata, std::memory_order_relaxed);
     code_.store(0, std::memory_order_relaxed);
     left_.store(tasks, std::memory_order_relaxed);
-    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
+    caller_cpu_.store(current_processor(), std::memory_order_relaxed);
     tasks_.store(tasks, std::memory_order_relaxed);
     uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
     for (int32_t w = 0, next = 0; w < threads_; ++w) {
@@ -103,7 +102,7 @@ class Pool {
     take_tasks(0);
     in_region = false;
     for (int spins = 0; left_.load(std::memory_order_acquire) != 0; ++spins) {
-      if (spins < kSpin) pause_cpu(); else sched_yield();
+      if (spins < kSpin) pause_cpu(); else std::this_thread::yield();
     }
     *code = code_.load(std::memory_order_relaxed);
     if (*code != 0) {
@@ -123,33 +122,33 @@ class Pool {
   // turns, and moving a thread that runs takes milliseconds. So a worker sleeps with that core taken out of those it may use,
   // the last caller's at first, and takes all of them again once it is awake.
   struct Bed {
-    pthread_t thread{};
-    cpu_set_t all{}, fewer{};
+    ThreadHandle thread{};
+    Processors all, fewer;
     int off = -1;  // the core it keeps off, also where it has no other
     bool asleep = false;
 
     void lie_down(int cpu) {
-      thread = pthread_self();
+      thread = this_thread();
       off = -1;
-      CPU_ZERO(&fewer);
+      fewer = {};
       keep_off(cpu);
     }
     void keep_off(int cpu) {
-      if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == off || chosen_by_others()) return;
+      if (cpu < 0 || cpu >= Processors::kMost || cpu == off || chosen_by_others()) return;
       off = cpu;
       fewer = all;
-      CPU_CLR(cpu, &fewer);
-      if (CPU_COUNT(&fewer) == 0) fewer = all;
-      pthread_setaffinity_np(thread, sizeof fewer, &fewer);
+      fewer.remove(cpu);
+      if (fewer.count() == 0) fewer = all;
+      set_processors(thread, fewer);
     }
     void get_up() {
-      if (off >= 0 && !chosen_by_others()) pthread_setaffinity_np(thread, sizeof all, &all);
+      if (off >= 0 && !chosen_by_others()) set_processors(thread, all);
     }
     // Whether the cores are others than ours: then they are all that it may use from now on.
     bool chosen_by_others() {
-      cpu_set_t now;
-      if (pthread_getaffinity_np(thread, sizeof now, &now) != 0) return true;
-      if (off >= 0 && CPU_EQUAL(&now, &fewer)) return false;
+      Processors now;
+      if (!get_processors(thread, &now)) return true;
+      if (off >= 0 && now == fewer) return false;
       all = now;
       return off >= 0;
     }
@@ -248,52 +247,7 @@ void after_fork_in_child() {
   state->wanted = wanted;
   in_region = false;
 }
-const int fork_hook = pthread_atfork(nullptr, nullptr, after_fork_in_child);
-
-std::string read_file(const std::string& path) {
-  std::string text;
-  if (FILE* f = fopen(path.c_str(), "r")) {
-    char buffer[4096];
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
-    fclose(f);
-  }
-  return text;
-}
-
-// Processors granted by the cgroups of the process, rounded up; a large number when there is no quota.
-int quota() {
-  double best = 1e9;
-  auto limit = [&](double allowed, double period) {
-    if (allowed > 0 && period > 0) best = std::min(best, allowed / period);
-  };
-  auto visit = [&](const std::string& root, std::string path, bool v2) {
-    for (;;) {
-      if (v2) {
-        double allowed, period;
-        std::string text = read_file(root + path + "/cpu.max");
-        if (sscanf(text.c_str(), "%lf %lf", &allowed, &period) == 2) limit(allowed, period);
-      } else {
-        limit(atof(read_file(root + path + "/cpu.cfs_quota_us").c_str()), atof(read_file(root + path + "/cpu.cfs_period_us").c_str()));
-      }
-      size_t slash = path.rfind('/');
-      if (path.empty() || slash == std::string::npos) break;
-      path.resize(slash);
-    }
-  };
-  std::string groups = read_file("/proc/self/cgroup");
-  for (size_t at = 0; at < groups.size();) {
-    size_t end = std::min(groups.find('\n', at), groups.size());
-    std::string line = groups.substr(at, end - at);
-    at = end + 1;
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    if (names.empty()) visit("/sys/fs/cgroup", path, true);
-    else if (("," + names + ",").find(",cpu,") != std::string::npos) visit("/sys/fs/cgroup/cpu", path, false);
-  }
-  return best >= 1e9 ? 1 << 20 : std::max(1, static_cast<int>(best + 0.999));
-}
+const int fork_hook = (at_fork(nullptr, nullptr, after_fork_in_child), 0);
 
 // A number of threads that the user gave as text, of a list (as OpenMP takes) the first; an error for all but 1 to kMaxThreads.
 int threads_given(const char* name, const char* text) {
@@ -307,13 +261,7 @@ int threads_given(const char* name, const char* text) {
   return static_cast<int>(count);
 }
 
-int allowed_threads() {
-  int count = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
-  static const int by_quota = quota();
-  return std::max(1, std::min({count, by_quota, static_cast<int>(kMaxThreads)}));
-}
+int allowed_threads() { return std::min(usable_processors(), static_cast<int>(kMaxThreads)); }
 
 std::shared_ptr<Pool> pool() {
   State* s = state;

@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "platform/locks.h"
+#include "platform/memory.h"
 
 namespace {
 
@@ -90,13 +91,13 @@ struct CustomAllocator {
 // The header must end where the object begins; the room before it is a multiple of the alignment.
 void* allocate(size_t size, size_t alignment, int32_t, void*) {
   size_t room = alignment < 16 ? 16 : alignment;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, room, room + size) != 0) return nullptr;
+  void* memory = tw::aligned_memory(room, room + size);
+  if (!memory) return nullptr;
   char* body = static_cast<char*>(memory) + room;
   auto* header = reinterpret_cast<AllocHeader*>(body) - 1;
-  if (room == 16) header->delete_space = [](void* p) { free(static_cast<char*>(p) - 16); };
-  else if (room == 32) header->delete_space = [](void* p) { free(static_cast<char*>(p) - 32); };
-  else header->delete_space = [](void* p) { free(static_cast<char*>(p) - 64); };
+  if (room == 16) header->delete_space = [](void* p) { tw::free_aligned(static_cast<char*>(p) - 16); };
+  else if (room == 32) header->delete_space = [](void* p) { tw::free_aligned(static_cast<char*>(p) - 32); };
+  else header->delete_space = [](void* p) { tw::free_aligned(static_cast<char*>(p) - 64); };
   return room <= 64 ? body : nullptr;
 }
 CustomAllocator default_allocator{allocate, nullptr};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,15 @@ def test_a_full_disk(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"]
     with pytest.raises(TVMError, match=r"a disk is full, that of temporary files \(.*TMPDIR.*ZIG_GLOBAL_CACHE_DIR"):
         native_build._run(command, tmp_path / "x.o", "x")
+
+
+def test_headers_of_systems_are_included_by_their_files_only() -> None:
+    root = native_sources().root / "src"
+    systems = r"(sys|net|netinet|arpa|linux|asm|mach)/.*|unistd|dlfcn|link|elf|sched|pthread|poll|fcntl|signal|netdb|windows|winsock2"
+    system = re.compile(rf"#include <({systems})(\.h)?>")
+    found = {
+        p.relative_to(root).as_posix()
+        for p in [*root.rglob("*.cc"), *root.rglob("*.h")]
+        if system.search(p.read_text())
+    }
+    assert [name for name in sorted(found) if not re.match(r"platform/\w+/", name)] == []

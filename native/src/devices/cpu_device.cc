@@ -1,15 +1,9 @@
 // The CPU as a device: the system's memory, calls that are done when they return, and what the system says of the machine.
-#include <unistd.h>
+#include <algorithm>
 
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <thread>
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
+#include "../platform/machine.h"
+#include "../platform/memory.h"
+#include "../platform/threads.h"
 #include "../thread_pool.h"
 #include "device.h"
 
@@ -17,7 +11,7 @@ namespace tw {
 
 void* allocate_cpu(size_t bytes) {
   size_t rounded = (bytes + 63) & ~size_t{63};
-  return aligned_alloc(64, rounded ? rounded : 64);
+  return aligned_memory(64, rounded ? rounded : 64);
 }
 
 // One core does not fill the memory's bandwidth, so long copies are shared out; threads are not started for them.
@@ -46,42 +40,16 @@ void copy_memory(void* to, const void* from, size_t bytes) {
 
 namespace {
 
-int64_t processors() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-using File = std::unique_ptr<FILE, int (*)(FILE*)>;
-std::string processor_name() {
-  File file(fopen("/proc/cpuinfo", "r"), fclose);
-  char name[256];
-  for (char line[512]; file && fgets(line, sizeof line, file.get());)
-    if (sscanf(line, "model name : %255[^\n]", name) == 1) return name;
-  return {};
-}
-// In kHz; 0 where the system does not tell.
-int64_t clock_rate() {
-  File file(fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "r"), fclose);
-  long long rate = 0;
-  return file && fscanf(file.get(), "%lld", &rate) == 1 ? rate : 0;
-}
-int64_t memory(int pages) {
-  long found = sysconf(pages);
-  return found > 0 ? int64_t{found} * sysconf(_SC_PAGESIZE) : 0;
-}
-
 int32_t attribute(void*, DLDevice device, int32_t kind, TVMFFIAny* result) {
   return guarded([&] {
     auto known = [](int64_t v) { return v ? from_int(v) : none(); };
     *result = none();
     if (kind == kTWDeviceExist) *result = from_int(device.device_id == 0);
     if (device.device_id != 0) return;
-    if (kind == kTWDeviceMultiProcessorCount) *result = from_int(processors());
+    if (kind == kTWDeviceMultiProcessorCount) *result = from_int(allowed_processors());
     if (kind == kTWDeviceMaxClockRate) *result = known(clock_rate());
-    if (kind == kTWDeviceTotalGlobalMemory) *result = known(memory(_SC_PHYS_PAGES));
-    if (kind == kTWDeviceAvailableGlobalMemory) *result = known(memory(_SC_AVPHYS_PAGES));
+    if (kind == kTWDeviceTotalGlobalMemory) *result = known(total_memory());
+    if (kind == kTWDeviceAvailableGlobalMemory) *result = known(available_memory());
     if (kind != kTWDeviceName) return;
     std::string name = processor_name();
     if (!name.empty()) *result = from_string(name);
@@ -107,11 +75,11 @@ const TWDeviceAPI kCPUDevice = {
         if (*scope && strcmp(scope, "global") != 0) fail("ValueError", "the CPU has no memory scope `%s`", scope);
         if (alignment & (alignment - 1)) fail("ValueError", "memory cannot be aligned to %zu bytes, which is not a power of 2", alignment);
         size_t step = std::max<size_t>(alignment, 64);
-        *result = aligned_alloc(step, std::max(step, (bytes + step - 1) & ~(step - 1)));
+        *result = aligned_memory(step, std::max(step, (bytes + step - 1) & ~(step - 1)));
         if (!*result) fail("MemoryError", "cannot allocate %zu bytes", bytes);
       });
     },
-    [](void*, DLDevice, void* data) { return free(data), 0; },
+    [](void*, DLDevice, void* data) { return free_aligned(data), 0; },
     [](void*, const DLTensor* from, const DLTensor* to, void*) { return guarded([&] { copy_tensor(*from, *to); }); },
     [](void*, DLDevice, void*) { return 0; }, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 

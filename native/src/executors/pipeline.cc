@@ -1,8 +1,5 @@
 // The pipeline executor: modules as stages, each in a thread of its own, so that one run's later stages overlap with the next
 // run's earlier ones. Stages may form any graph without cycles; runs come out in the order in which they went in.
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -11,6 +8,7 @@
 
 #include "../json.h"
 #include "../module.h"
+#include "../platform/threads.h"
 
 namespace tw {
 namespace {
@@ -264,16 +262,10 @@ class Pipeline : public ModuleImpl {
   std::thread start(size_t i) {
     // The thread shares the state, so that it may outlive this module.
     std::thread t([state = state_, i] { state->work_on(i); });
-#if defined(__linux__)
-    const auto& cpus = state_->stages[i]->cpus;
-    if (!cpus.empty()) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      for (int32_t c : cpus)
-        if (c >= 0 && c < CPU_SETSIZE) CPU_SET(c, &set);
-      pthread_setaffinity_np(t.native_handle(), sizeof set, &set);  // a wish: where the CPU is not there, the stage runs elsewhere
-    }
-#endif
+    Processors wanted;
+    for (int32_t c : state_->stages[i]->cpus) wanted.add(c);
+    // A wish: where the processor is not there, the stage runs elsewhere.
+    if (wanted.count()) set_processors((ThreadHandle)t.native_handle(), wanted);
     return t;
   }
   void tell_to_stop() {

@@ -153,10 +153,10 @@ void Endpoint::answer_copy_from() {
       ended_ = ended_ || done > 0;
       throw;
     }
-    std::vector<iovec> pieces;
+    std::vector<Piece> pieces;
     if (done == 0) {
-      pieces.push_back({const_cast<uint64_t*>(&size), sizeof size});
-      pieces.push_back({const_cast<char*>(w.out().data()), w.out().size()});
+      pieces.push_back({&size, sizeof size});
+      pieces.push_back({w.out().data(), w.out().size()});
     }
     pieces.push_back({&piece[0], static_cast<size_t>(n)});
     channel_.write(std::move(pieces));

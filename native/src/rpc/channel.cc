@@ -1,13 +1,6 @@
 #include "channel.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <thread>
 
 namespace tw::rpc {
@@ -15,60 +8,42 @@ namespace {
 
 constexpr std::chrono::microseconds kAwake{50};
 
-// A peer that lost its power or its network sends nothing more: the system asks it every 5 s once it was silent for 10, and gives up after
-// four questions without an answer, so that nobody waits for ever.
-void watch(int fd) {
-  const int on = 1, idle = 10, between = 5, count = 4, unanswered = 30000;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-#if defined(__linux__)
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof unanswered);
-#else
-  (void)idle, (void)between, (void)count, (void)unanswered;
-#endif
-}
-
-[[noreturn]] void lose(const std::string& peer) { throw Lost{{"RPCError", format("the connection to %s is lost: %s", peer.c_str(), strerror(errno))}}; }
+[[noreturn]] void lose(const std::string& peer) { throw Lost{{"RPCError", format("the connection to %s is lost: %s", peer.c_str(), stream_error().c_str())}}; }
 [[noreturn]] void closed(const std::string& peer) { throw Lost{{"RPCError", format("%s has closed the connection", peer.c_str())}}; }
 
 }  // namespace
 
-Channel::Channel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) { watch(fd); }
-Channel::~Channel() { close(fd_); }
+Channel::Channel(Stream stream, std::string peer) : stream_(stream), peer_(std::move(peer)) { begin_stream(stream); }
+Channel::~Channel() { close_stream(stream_); }
 
 size_t Channel::receive(void* to, size_t bytes) {
   // An answer over loopback comes sooner than a thread that sleeps wakes up.
   const auto until = std::chrono::steady_clock::now() + kAwake;
   do {
-    const ssize_t n = recv(fd_, to, bytes, MSG_DONTWAIT);
+    const ptrdiff_t n = read_stream(stream_, to, bytes);
     if (n >= 0) return static_cast<size_t>(n);
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
+    if (n == kBroken) lose(peer_);
   } while (std::chrono::steady_clock::now() < until);
   for (;;) {
-    await(POLLIN);
-    const ssize_t n = recv(fd_, to, bytes, MSG_DONTWAIT);
+    await(false);
+    const ptrdiff_t n = read_stream(stream_, to, bytes);
     if (n >= 0) return static_cast<size_t>(n);
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
+    if (n == kBroken) lose(peer_);
   }
 }
 
-// Waits until the socket can be read or written.
-void Channel::await(short what) {
+// Waits until something can be read or written.
+void Channel::await(bool writes) {
   using std::chrono::milliseconds;
-  const bool writes = what == POLLOUT;
   const auto start = std::chrono::steady_clock::now();
   const int silence = within || writes ? patience.within : patience.between;
   const auto end = silence < 0 ? patience.end : std::min(patience.end, start + milliseconds(silence));
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
     if (left < 0) break;
-    pollfd socket{fd_, what, 0};
-    const int ready = poll(&socket, 1, static_cast<int>(std::min<long long>(left + 1, 1 << 30)));
+    const int ready = await_stream(stream_, writes, static_cast<int>(std::min<long long>(left + 1, 1 << 30)));
     if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) lose(peer_);
+    if (ready == kBroken) lose(peer_);
     if (check_signals() != 0) throw Raised{};
   }
   throw Lost{{"RPCError", end == patience.end ? format("the time of the session is over, and %s does not answer", peer_.c_str())
@@ -108,7 +83,7 @@ void Channel::forward(Channel& from, Channel& to) {
     }
   } catch (...) {  // one of them is gone
   }
-  shutdown(to.fd_, SHUT_RDWR);
+  end_stream(to.stream_);
 }
 
 void Channel::connect(Channel& one, Channel& other) {
@@ -125,22 +100,19 @@ bool Channel::at_end() {
   return end_ == 0;
 }
 
-void Channel::write(std::vector<iovec> pieces) {
+void Channel::write(std::vector<Piece> pieces) {
   size_t first = 0;
   while (first < pieces.size()) {
-    msghdr message{};
-    message.msg_iov = pieces.data() + first;
-    message.msg_iovlen = std::min<size_t>(pieces.size() - first, 64);
-    ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ptrdiff_t n = write_stream(stream_, pieces.data() + first, pieces.size() - first);
     if (n < 0) {
-      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) lose(peer_);
-      await(POLLOUT);
+      if (n == kBroken) lose(peer_);
+      await(true);
       continue;
     }
-    for (; first < pieces.size() && static_cast<size_t>(n) >= pieces[first].iov_len; ++first) n -= static_cast<ssize_t>(pieces[first].iov_len);
+    for (; first < pieces.size() && static_cast<size_t>(n) >= pieces[first].bytes; ++first) n -= static_cast<ptrdiff_t>(pieces[first].bytes);
     if (first < pieces.size()) {
-      pieces[first].iov_base = static_cast<char*>(pieces[first].iov_base) + n;
-      pieces[first].iov_len -= static_cast<size_t>(n);
+      pieces[first].data = static_cast<const char*>(pieces[first].data) + n;
+      pieces[first].bytes -= static_cast<size_t>(n);
     }
   }
 }

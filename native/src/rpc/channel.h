@@ -1,12 +1,11 @@
-// The stream of bytes between two processes: a connected socket.
+// The bytes that go between two processes, read and written exactly.
 #pragma once
-#include <sys/uio.h>
-
 #include <chrono>
 #include <string>
 #include <vector>
 
 #include "../core.h"
+#include "../platform/stream.h"
 
 namespace tw::rpc {
 
@@ -22,15 +21,15 @@ struct Patience {
 
 class Channel {
  public:
-  // Takes the socket. peer: how messages name the other side.
-  Channel(int fd, std::string peer);
+  // Takes the connection. peer: how messages name the other side.
+  Channel(Stream stream, std::string peer);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   // Reads exactly so many bytes. Throws Lost.
   void read(void* to, size_t bytes);
   // Writes all pieces. Throws Lost.
-  void write(std::vector<iovec> pieces);
+  void write(std::vector<Piece> pieces);
   // Whether the other side has closed the connection between two messages; waits for a message.
   bool at_end();
   // Passes on what both sides send to each other, until one of them ends.
@@ -41,9 +40,9 @@ class Channel {
 
  private:
   size_t receive(void* to, size_t bytes);
-  void await(short what);
+  void await(bool writes);
   static void forward(Channel& from, Channel& to);
-  int fd_;
+  const Stream stream_;
   std::string peer_;
   // Small messages come in one piece, with one call of the system.
   char buffer_[1 << 14];

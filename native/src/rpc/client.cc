@@ -171,7 +171,7 @@ const int registered = [] {
   });
   // (socket, name of the other side, seconds that the session may last or 0, arguments for the server): the session, as a module.
   register_global("rpc.OpenSession", [](Args args) {
-    auto session = std::make_shared<Endpoint>(static_cast<int>(as_int(args[0], "a socket")), as_string(args[1]), false);
+    auto session = std::make_shared<Endpoint>(socket_of(args[0]), as_string(args[1]), false);
     Patience patience;
     patience.within = 60000;
     if (args.count > 2 && as_int(args[2], "seconds") > 0) patience.end = std::chrono::steady_clock::now() + std::chrono::seconds(as_int(args[2], "seconds"));

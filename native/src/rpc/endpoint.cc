@@ -50,7 +50,7 @@ DLTensor* Values::tensor(int32_t ndim) {
 }
 
 Endpoint::~Endpoint() {
-  if (!ended_ && !server_ && process_ == getpid()) {
+  if (!ended_ && !server_ && process_ == process_number()) {
     Writer w;
     w.put<int32_t>(kShutdown);
     try {
@@ -81,10 +81,10 @@ DLDevice Endpoint::there(DLDevice d) const {
 
 void Endpoint::send(const Writer& message, const void* data, size_t bytes) {
   if (ended_) throw Lost{{"RPCError", format("the session with %s has ended", peer().c_str())}};
-  if (process_ != getpid()) fail("RPCError", "the session with %s belongs to the process that opened it, and this one was forked from it", peer().c_str());
+  if (process_ != process_number()) fail("RPCError", "the session with %s belongs to the process that opened it, and this one was forked from it", peer().c_str());
   uint64_t size = message.out().size() + bytes;
-  std::vector<iovec> pieces{{&size, sizeof size}, {const_cast<char*>(message.out().data()), message.out().size()}};
-  if (bytes) pieces.push_back({const_cast<void*>(data), bytes});
+  std::vector<Piece> pieces{{&size, sizeof size}, {message.out().data(), message.out().size()}};
+  if (bytes) pieces.push_back({data, bytes});
   try {
     channel_.write(std::move(pieces));
   } catch (const Lost&) {

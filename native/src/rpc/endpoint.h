@@ -1,7 +1,5 @@
 // One side of a session: it asks the other one, and answers it. docs/rooms/rpc.md has the messages.
 #pragma once
-#include <unistd.h>
-
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +7,7 @@
 #include <unordered_map>
 
 #include "../devices/device.h"
+#include "../platform/process.h"
 #include "channel.h"
 
 namespace tw::rpc {
@@ -61,7 +60,7 @@ class Values {
 
 class Endpoint : public std::enable_shared_from_this<Endpoint> {
  public:
-  Endpoint(int fd, std::string peer, bool server) : channel_(fd, std::move(peer)), server_(server) {}
+  Endpoint(Stream stream, std::string peer, bool server) : channel_(stream, std::move(peer)), server_(server) {}
   ~Endpoint();
 
   // Questions to the other side. The answer is an owned value.
@@ -137,7 +136,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
 
   Channel channel_;
   const bool server_;
-  const int process_ = getpid();  // a child that was forked has the socket too, and must not speak
+  const int64_t process_ = process_number();  // a child that was forked has the socket too, and must not speak
   bool ended_ = false;
   int64_t allocations_ = 0;
   std::shared_ptr<Endpoint> self_;  // while there are any
@@ -157,6 +156,11 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
 
 // The session that a module stands for; throws where it is none.
 std::shared_ptr<Endpoint> session_in(const TVMFFIAny& module);
+// The connection that an argument is: the number of a socket.
+inline Stream socket_of(const TVMFFIAny& number) {
+  const auto socket = static_cast<intptr_t>(as_int(number, "a socket"));
+  return {socket, socket};
+}
 // The bytes of a tensor; throws where its shape is none.
 int64_t checked_bytes(const DLTensor& t);
 

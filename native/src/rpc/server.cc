@@ -40,7 +40,7 @@ const int registered = [] {
   // (socket, name of the other side, bytes of a message, seconds of silence in a message, and between two or 0): answers it until it ends
   // the session.
   register_global("rpc.Serve", [](Args args) {
-    auto session = std::make_shared<Endpoint>(static_cast<int>(as_int(args[0], "a socket")), as_string(args[1]), true);
+    auto session = std::make_shared<Endpoint>(socket_of(args[0]), as_string(args[1]), true);
     if (args.count > 4) {
       Patience patience;
       patience.within = static_cast<int>(1000 * as_int(args[3], "seconds"));
