@@ -22,7 +22,7 @@ import tilewright as tvm
 from tests.rpc.test_sessions import functions
 from tilewright import rpc
 from tilewright.rpc import base
-from tilewright.rpc.server import FOLDERS
+from tilewright.rpc.serving import FOLDERS
 from tilewright.support.errors import RPCError
 
 

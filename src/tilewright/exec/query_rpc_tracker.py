@@ -18,11 +18,12 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.q
     parser.add_argument(
         "--port", type=int, default=os.environ.get("TVM_TRACKER_PORT", "9190"), help="the tracker's port"
     )
-    parser.add_argument("--key-file", help="the file with the tracker's secret")
+    parser.add_argument("--key-file", metavar="FILE", help="the tracker's secret")
+    parser.add_argument("--tls-ca", metavar="FILE", help="certificates, of which the tracker must have one")
     options = parser.parse_args(argv)
     try:
         print(f"Tracker address {options.host}:{options.port}\n")
-        print(connect_tracker(options.host, options.port, options.key_file).text_summary())
+        print(connect_tracker(options.host, options.port, options.key_file, options.tls_ca).text_summary())
     except TVMError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,53 +5,57 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tilewright.rpc.running import address, run_until_stopped, show_log
+from tilewright.rpc import limits, running
 from tilewright.rpc.server import Server
-from tilewright.support.errors import TVMError
 
 
 def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.ArgumentParser:
     """The options."""
     found = argparse.ArgumentParser(prog=prog, description=__doc__)
+    running.add_place(found, 9090, 9199)
     found.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all of this machine's (default: 127.0.0.1)"
+        "--through-proxy",
+        action="store_true",
+        help="--host and --port are those of a proxy, to which the server connects",
     )
-    found.add_argument("--port", type=int, default=9090, help="first port to try (default: 9090)")
-    found.add_argument("--port-end", type=int, default=9199, help="port after the last one to try (default: 9199)")
-    found.add_argument("--tracker", help="host:port of a tracker to register with")
-    found.add_argument("--key", default="", help="the name that clients ask for; a tracker needs one")
+    found.add_argument("--tracker", metavar="HOST:PORT", help="a tracker to register with")
+    found.add_argument("--key", default="", help="the name that clients ask for; trackers and proxies need one")
     found.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
     found.add_argument("--load-library", help="libraries to load first, with colons between")
     found.add_argument("--timeout", type=float, help="seconds that a session may last; default: no limit")
-    found.add_argument("--key-file", help="a file with a secret that clients and the tracker must know")
+    found.add_argument(
+        "--fork", action=argparse.BooleanOptionalAction, help="ignored: each session is a process of its own"
+    )
     found.add_argument("--silent", action="store_true", help="write nothing but errors")
+    running.add_guards(found, "clients", "trackers and proxies")
+    limits.add_options(found, limits.SERVER, "message", "connections", "sessions", "silence", "idle", "disk")
     return found
 
 
 def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_server") -> int:
     """Serve until Ctrl-C."""
     options = parser(prog).parse_args(argv)
-    if not options.silent:
-        show_log()
-    try:
-        server = Server(
+    return running.run(
+        lambda: Server(
             options.host,
             options.port,
             options.port_end,
-            tracker_addr=address(options.tracker) if options.tracker else None,
+            is_proxy=options.through_proxy,
+            tracker_addr=running.address(options.tracker) if options.tracker else None,
             key=options.key,
             load_library=options.load_library,
             custom_addr=options.custom_addr,
             silent=options.silent,
             timeout=options.timeout,
             key_file=options.key_file,
-        )
-    except (TVMError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if not options.silent:
-        print(f"serving on {server.host}:{server.port}", flush=True)
-    return run_until_stopped(server)
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            tls_ca=options.tls_ca,
+            limits=limits.of_options(options, limits.SERVER),
+        ),
+        "serving at the proxy" if options.through_proxy else "serving on",
+        options.silent,
+    )
 
 
 if __name__ == "__main__":

@@ -8,13 +8,18 @@ model = graph_executor.GraphModule(module["default"](remote.cpu()))
 """
 
 from tilewright.rpc.base import RPC_SESS_MASK
-from tilewright.rpc.client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
+from tilewright.rpc.client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
+from tilewright.rpc.limits import Limits
+from tilewright.rpc.proxy import Proxy
 from tilewright.rpc.server import Server
 from tilewright.rpc.tracker import Tracker
 
 __all__ = [
     "RPC_SESS_MASK",
+    "Limits",
     "LocalSession",
+    "PopenSession",
+    "Proxy",
     "RPCSession",
     "Server",
     "Tracker",

@@ -1,23 +1,15 @@
-"""The handshake of sessions and the messages of trackers: magic numbers, keys, JSON with its length before it.
-
-A session begins with the client's magic number and key, each key with its length before it; the server answers with a code and its own key.
-After that the native runtime exchanges messages (native/src/rpc). A tracker's messages are JSON. All integers are little-endian.
-"""
+"""Numbers, keys and addresses of the protocol, sockets, and the messages of trackers: JSON with its length before it, little-endian."""
 
 from __future__ import annotations
 
 import errno
-import hmac
 import json
 import logging
-import os
 import random
-import secrets
 import socket
 import struct
 import time
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.device import DEVICES_OF_A_SESSION
@@ -31,15 +23,7 @@ RPC_SESS_MASK = DEVICES_OF_A_SESSION
 RPC_CODE_SUCCESS = RPC_MAGIC
 RPC_CODE_DUPLICATE = RPC_MAGIC + 1
 RPC_CODE_MISMATCH = RPC_MAGIC + 2
-RPC_CODE_PROVE = RPC_MAGIC + 3
-"""Both sides must prove that they know the secret of the key file: our addition."""
-RPC_TRACKER_PROVE = RPC_TRACKER_MAGIC + 3
 
-SHORTEST_SECRET = 16
-CHALLENGE_BYTES = 32
-PROOF_BYTES = CHALLENGE_BYTES + 32
-"""Bytes of a challenge and an HMAC with SHA-256."""
-LONGEST_KEY = 4096
 LONGEST_JSON = 1 << 20
 """Bytes of a message of a tracker, at most."""
 
@@ -77,43 +61,26 @@ def recvall(sock: socket.socket, nbytes: int) -> bytes:
     return b"".join(parts)
 
 
-def recv_int(sock: socket.socket) -> int:
-    """A 32-bit integer."""
-    value: int = struct.unpack("<i", recvall(sock, 4))[0]
-    return value
-
-
-def recv_text(sock: socket.socket, most: int) -> str:
-    """A string with its length before it. Raises RPCError if it is longer than `most` bytes, or no UTF-8."""
-    size = recv_int(sock)
-    if not 0 <= size <= most:
-        raise RPCError(
-            f"the other side sent a string of {size} bytes, where at most {most} are taken: it speaks another protocol"
-        )
-    try:
-        return recvall(sock, size).decode()
-    except UnicodeDecodeError:
-        raise RPCError("the other side sent a string that is no UTF-8: it speaks another protocol") from None
-
-
-def send_text(sock: socket.socket, text: str, before: bytes = b"") -> None:
-    """A string with its length before it; `before` goes first."""
-    data = text.encode()
-    sock.sendall(before + struct.pack("<i", len(data)) + data)
-
-
 def recvjson(sock: socket.socket) -> Any:
     """A message of JSON."""
-    text = recv_text(sock, LONGEST_JSON)
+    (size,) = struct.unpack("<i", recvall(sock, 4))
+    if not 0 <= size <= LONGEST_JSON:
+        raise RPCError(f"the other side sent a message of {size} bytes, where at most {LONGEST_JSON} are taken")
     try:
-        return json.loads(text)
+        return json.loads(recvall(sock, size))
     except ValueError as error:
         raise RPCError(f"the other side sent a message that is no JSON ({error})") from None
 
 
+def json_message(data: Any) -> bytes:
+    """A message of JSON with its length."""
+    text = json.dumps(data).encode()
+    return struct.pack("<i", len(text)) + text
+
+
 def sendjson(sock: socket.socket, data: Any) -> None:
     """A message of JSON."""
-    send_text(sock, json.dumps(data))
+    sock.sendall(json_message(data))
 
 
 def random_key(prefix: str, delimiter: str = ":", cmap: Any = None) -> str:
@@ -155,6 +122,17 @@ def connect_once(addr: tuple[str, int], timeout: float = 20) -> socket.socket:
     return sock
 
 
+def keep_alive(sock: socket.socket) -> None:
+    """Let the system ask a silent peer whether it is there, so that one without power or network is lost in 30 s."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 30_000)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def listen(host: str, port: int, port_end: int, reuse_addr: bool = True) -> tuple[socket.socket, int]:
     """A listening socket on the first free port of [port, port_end), and the port; port 0 is any. Raises RPCError if none is free."""
     family = get_addr_family((host, port))
@@ -172,64 +150,6 @@ def listen(host: str, port: int, port_end: int, reuse_addr: bool = True) -> tupl
         else:
             return sock, sock.getsockname()[1]
     raise RPCError(f"cannot listen on {host}: ports {port} to {port_end - 1} are all in use")
-
-
-def read_secret(path: str | os.PathLike[str] | None) -> bytes | None:
-    """The secret in a key file, without spaces around it; None for no file. Raises RPCError if it is shorter than 16 bytes, or cannot be
-    read."""
-    if path is None:
-        return None
-    try:
-        secret = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise RPCError(f"the key file {os.fspath(path)!r} cannot be read: {error.strerror or error}") from error
-    if len(secret) < SHORTEST_SECRET:
-        raise RPCError(
-            f"the key file {os.fspath(path)!r} holds {len(secret)} bytes, where at least {SHORTEST_SECRET} are needed; make one with:"
-            " head -c 32 /dev/urandom | base64"
-        )
-    return secret
-
-
-def _proof(secret: bytes, side: bytes, first: bytes, second: bytes) -> bytes:
-    return hmac.digest(secret, side + first + second, "sha256")
-
-
-def challenge() -> bytes:
-    """Random bytes, which the other side has not seen before."""
-    return secrets.token_bytes(CHALLENGE_BYTES)
-
-
-def checked_proof(secret: bytes, ours: bytes, answer: bytes) -> bytes | None:
-    """The proof that this side knows the secret, if `answer`, the other side's challenge and proof, proves that it does; else None. The
-    secret is not sent, and what is sent proves nothing in another session."""
-    theirs, proof = answer[:CHALLENGE_BYTES], answer[CHALLENGE_BYTES:]
-    known = hmac.compare_digest(proof, _proof(secret, b"client", ours, theirs))
-    return _proof(secret, b"server", theirs, ours) if known else None
-
-
-def demand_proof(sock: socket.socket, secret: bytes, code: int) -> bool:
-    """The server's half: whether the client knows the secret. `code` tells the client that it is asked."""
-    ours = challenge()
-    sock.sendall(struct.pack("<i", code) + ours)
-    proof = checked_proof(secret, ours, recvall(sock, PROOF_BYTES))
-    sock.sendall(proof or b"")
-    return proof is not None
-
-
-def prove(sock: socket.socket, secret: bytes | None, where: str) -> None:
-    """The client's half. Raises RPCError if this side has no secret, or either side's is not that of the other."""
-    theirs = recvall(sock, CHALLENGE_BYTES)
-    if secret is None:
-        raise RPCError(f"{where} demands a key file: give the one that it was started with (key_file=, --key-file)")
-    ours = challenge()
-    sock.sendall(ours + _proof(secret, b"client", theirs, ours))
-    try:
-        proof = recvall(sock, 32)
-    except ConnectionError:
-        raise RPCError(f"{where} has another key file") from None
-    if not hmac.compare_digest(proof, _proof(secret, b"server", ours, theirs)):
-        raise RPCError(f"{where} does not know the secret of the key file: it is another server than it claims to be")
 
 
 def is_loopback(host: str) -> bool:

@@ -1,11 +1,10 @@
-"""Sessions on other machines, directly or by way of a tracker."""
+"""Sessions on other machines, directly or by way of a tracker; with programs, and with this process itself."""
 
 from __future__ import annotations
 
 import os
-import re
 import socket
-import struct
+import ssl
 import tempfile
 import threading
 import time
@@ -13,17 +12,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.rpc import base, files
+from tilewright.rpc import base, files, handshake, minrpc, tls
 from tilewright.rpc.base import RPC_SESS_MASK, TrackerCode
 from tilewright.runtime import Device, Module
 from tilewright.runtime import device as local_device
-from tilewright.runtime.packed_func import PackedFunc, global_func
+from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
 from tilewright.support.errors import RPCError
 
 PIECE = 32 << 20
 """Bytes of a file that go in one message, where the server takes files in pieces."""
 ANSWERS_IN = 30.0
 """Seconds that a server has to answer the handshake."""
+ENDS_IN = 10.0
+"""Seconds after the end of a session's time, in which the server ends it."""
 
 
 class RPCSession:
@@ -169,6 +170,14 @@ class LocalSession(RPCSession):
         super().__init__(global_func("rpc.OpenSession")(client.detach(), "the local session"))
 
 
+class PopenSession(RPCSession):
+    """A session with a program of this machine, which is run for it: `binary` is its command line, or the bytes of the program. It
+    reads its messages on standard input and answers on standard output, both of which are a socket. Raises RPCError."""
+
+    def __init__(self, binary: Sequence[str | os.PathLike[str]] | bytes) -> None:
+        super().__init__(minrpc.popen(binary))
+
+
 def connect(
     url: str,
     port: int,
@@ -177,61 +186,100 @@ def connect(
     session_constructor_args: Sequence[Any] | None = None,
     enable_logging: bool = False,
     key_file: str | os.PathLike[str] | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
 ) -> RPCSession:
     """A session with a server. key: that of the server. session_timeout: seconds after which the server ends the session; 0: never.
-    key_file: a file with a secret that both sides must know. Raises RPCError if there is no server, or one with another key."""
-    if session_constructor_args:
-        raise NotImplementedError(
-            "a session that the server opens to another one (session_constructor_args) is not supported"
-        )
-    where, secret = f"{url}:{port}", base.read_secret(key_file)
-    if session_timeout:
-        key += f" -timeout={int(session_timeout)}"
+    session_constructor_args: the name of a function of the server, and its arguments, which opens the session in its place: ["rpc.Connect",
+    url, port, key, enable_logging, ...] for a server that only the first one reaches, ["rpc.PopenSession", program] for a program.
+    key_file: a file with a secret that both sides must know. tls_ca: certificates, of which the server must have one. Raises RPCError if
+    there is no server, or one with another key."""
+    secret, context = handshake.read_secret(key_file), tls.connecting(tls_ca)
+    found = open_session((url, port), key, session_timeout, session_constructor_args or (), secret, context)
+    if enable_logging:
+        base.logger.info("connected to %s:%s", url, port)
+    return RPCSession(found)
+
+
+def open_session(
+    addr: tuple[str, int],
+    key: str,
+    session_timeout: int,
+    constructor_args: Sequence[Any],
+    secret: bytes | None,
+    context: ssl.SSLContext | None,
+) -> Module:
+    """The session of `connect`, as the runtime has it. Raises RPCError."""
+    where = f"{addr[0]}:{addr[1]}"
+    sock = _connected(addr, "the server", context)
     try:
-        sock = base.connect_once((url, port), ANSWERS_IN)
-    except OSError as error:
-        raise RPCError(f"cannot connect to the server {where}: {error.strerror or error}") from error
-    try:
-        _greet(sock, key, where, secret)
-    except (OSError, RPCError):
+        _greet(sock, key + (f" -timeout={int(session_timeout)}" if session_timeout else ""), key, where, secret)
+        open_it = global_func("rpc.OpenSession")
+        found: Module = open_it(sock.detach(), where, _allowed(session_timeout), *constructor_args)
+    except BaseException:
         sock.close()
         raise
-    if enable_logging:
-        base.logger.info("connected to %s", where)
-    return RPCSession(global_func("rpc.OpenSession")(sock.detach(), where))
+    return found
 
 
-def _greet(sock: socket.socket, key: str, where: str, secret: bytes | None) -> None:
+def offer_constructors(secret: bytes | None, context: ssl.SSLContext | None) -> None:
+    """Register what opens sessions with third parties for the clients of this process. They prove the secret of this server."""
+
+    def connected(url: str, port: int, key: str, _enable_logging: bool = False, *args: Any) -> Module:
+        return open_session((url, port), key, 0, args, secret, context)
+
+    register_func("rpc.Connect", connected, override=True)
+    register_func("rpc.PopenSession", minrpc.popen, override=True)
+
+
+def _allowed(session_timeout: float) -> int:
+    """Seconds after which a session's client waits no more for its server, which should have ended it before."""
+    return int(session_timeout + ENDS_IN) if session_timeout else 0
+
+
+def _connected(addr: tuple[str, int], what: str, context: ssl.SSLContext | None) -> socket.socket:
+    """A connection, with TLS if there is a context. Raises RPCError."""
+    where = f"{addr[0]}:{addr[1]}"
+    try:
+        sock = base.connect_once(addr, ANSWERS_IN)
+    except OSError as error:
+        raise RPCError(f"cannot connect to {what} {where}: {error.strerror or error}") from error
+    return sock if context is None else tls.over(sock, context, addr[0], where, ANSWERS_IN)
+
+
+def _greet(sock: socket.socket, asked: str, key: str, where: str, secret: bytes | None) -> None:
     """The client's half of the handshake."""
     sock.settimeout(ANSWERS_IN)
-    base.send_text(sock, "client:" + key, struct.pack("<i", base.RPC_MAGIC))
     try:
-        code = base.recv_int(sock)
-    except (OSError, struct.error) as error:
-        raise RPCError(f"the server {where} does not answer the handshake: {error}") from error
-    if code == base.RPC_CODE_PROVE:
-        base.prove(sock, secret, where)
-        code = base.recv_int(sock)
-    elif secret is not None:
-        raise RPCError(f"{where} demands no key file, so that it may be another server than it claims to be")
-    plain = re.sub(r" -timeout=\d+$", "", key)
+        code, _ = handshake.run(sock, handshake.enter("client:" + asked, secret, where))
+    except TimeoutError as error:
+        raise RPCError(
+            f"the server {where} does not answer the handshake for {ANSWERS_IN:g} s: it serves another client, or nobody"
+        ) from error
+    except OSError as error:
+        raise RPCError(
+            f"the server {where} does not answer the handshake: {error}; one with a certificate needs tls_ca="
+        ) from error
     if code == base.RPC_CODE_DUPLICATE:
-        raise RPCError(f"the key {plain!r} is in use already at the proxy {where}")
+        raise RPCError(f"the key {key!r} is in use already at the proxy {where}")
     if code == base.RPC_CODE_MISMATCH:
-        raise RPCError(f"the server {where} has another key than {plain!r}")
+        raise RPCError(f"the server {where} has another key than {key!r}")
     if code != base.RPC_CODE_SUCCESS:
         raise RPCError(f"{where} is no RPC server: it answered {code:#x}")
-    base.recv_text(sock, base.LONGEST_KEY)
     sock.settimeout(None)
 
 
 class TrackerSession:
     """A connection to a tracker, which hands out servers by their keys."""
 
-    def __init__(self, addr: tuple[str, int], key_file: str | os.PathLike[str] | None = None) -> None:
-        self._addr, self._key_file = addr, key_file
-        self._secret = base.read_secret(key_file)
+    def __init__(
+        self,
+        addr: tuple[str, int],
+        key_file: str | os.PathLike[str] | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._addr, self._key_file, self._tls_ca = addr, key_file, tls_ca
         self._sock: socket.socket | None = None
+        self._secret, self._context = handshake.read_secret(key_file), tls.connecting(tls_ca)
         self._connect()
 
     def __del__(self) -> None:
@@ -239,28 +287,23 @@ class TrackerSession:
 
     def _connect(self) -> None:
         where = f"{self._addr[0]}:{self._addr[1]}"
-        self._sock = base.connect_with_retry(self._addr)
-        self._sock.settimeout(ANSWERS_IN)
+        sock = base.connect_with_retry(self._addr)
+        if self._context is not None:
+            sock = tls.over(sock, self._context, self._addr[0], f"the tracker {where}", ANSWERS_IN)
+        self._sock = sock
+        base.keep_alive(sock)
+        sock.settimeout(ANSWERS_IN)
         try:
-            self._sock.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
-            magic = base.recv_int(self._sock)
-            if magic == base.RPC_TRACKER_PROVE:
-                base.prove(self._sock, self._secret, f"the tracker {where}")
-                magic = base.recv_int(self._sock)
-            elif self._secret is not None:
-                raise RPCError(
-                    f"the tracker {where} demands no key file, so that it may be another one than it claims to be"
-                )
+            handshake.run(sock, handshake.enter_tracker(self._secret, where))
         except RPCError:
             self.close()
             raise
         except OSError as error:
             self.close()
-            raise RPCError(f"the tracker {where} does not answer: {error}") from error
-        if magic != base.RPC_TRACKER_MAGIC:
-            self.close()
-            raise RPCError(f"{where} is no tracker: it answered {magic:#x}")
-        self._sock.settimeout(None)
+            raise RPCError(
+                f"the tracker {where} does not answer: {error}; one with a certificate needs tls_ca="
+            ) from error
+        sock.settimeout(None)
 
     def close(self) -> None:
         """End the connection."""
@@ -318,7 +361,15 @@ class TrackerSession:
                 if self._sock is None:
                     self._connect()
                 url, port, matchkey = self._ask(TrackerCode.REQUEST, key, "", priority, timeout=session_timeout or None)
-                return connect(url, port, matchkey, session_timeout, session_constructor_args, key_file=self._key_file)
+                return connect(
+                    url,
+                    port,
+                    matchkey,
+                    session_timeout,
+                    session_constructor_args,
+                    key_file=self._key_file,
+                    tls_ca=self._tls_ca,
+                )
             except TimeoutError as error:
                 # What the tracker sends later would be taken for another answer.
                 self.close()
@@ -357,6 +408,9 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [rule, lines[0], rule, *lines[1:], rule]
 
 
-def connect_tracker(url: str, port: int, key_file: str | os.PathLike[str] | None = None) -> TrackerSession:
-    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. Raises RPCError if there is none."""
-    return TrackerSession((url, port), key_file)
+def connect_tracker(
+    url: str, port: int, key_file: str | os.PathLike[str] | None = None, tls_ca: str | os.PathLike[str] | None = None
+) -> TrackerSession:
+    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. tls_ca: certificates, of which the
+    tracker and its servers must have one. Raises RPCError if there is no tracker."""
+    return TrackerSession((url, port), key_file, tls_ca)

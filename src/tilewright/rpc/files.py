@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ from tilewright.runtime import load_module as load_library
 from tilewright.runtime.packed_func import register_func
 
 PREFIX = "tvm.rpc.server."
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def inside(folder: Path, path: str) -> Path:
@@ -21,8 +23,8 @@ def inside(folder: Path, path: str) -> Path:
     return place
 
 
-def offer(folder: Path) -> None:
-    """Register the functions on files of this folder, for the clients of this process."""
+def offer(folder: Path, most: int | None = None) -> None:
+    """Register the functions on files of this folder, for the clients of this process. most: bytes that its files may take in all."""
     folder = folder.resolve()
 
     def existing(path: str) -> Path:
@@ -32,14 +34,32 @@ def offer(folder: Path) -> None:
             raise FileNotFoundError(f"there is no {path!r} in the session's folder; uploaded are: {names or 'none'}")
         return place
 
-    def upload(path: str, blob: bytes) -> None:
+    def write(path: str, mode: str, blob: bytes) -> None:
         place = inside(folder, path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(blob)
+        used = sum(p.lstat().st_size for p in folder.rglob("*") if p.is_file()) if most is not None else 0
+        if most is not None and used + len(blob) > most:
+            raise OSError(
+                f"no room for {len(blob)} bytes of {path!r}: files of a session may take {most} bytes, and {used} are in use (--max-disk)"
+            )
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open(mode) as file:
+                file.write(blob)
+        except OSError as error:
+            if error.errno in FULL:
+                place.unlink(missing_ok=True)
+                free = shutil.disk_usage(folder).free
+                raise OSError(
+                    f"the disk of the server is full: {path!r} is not written, and {free} bytes are free in {folder}; remove files there,"
+                    " or let TMPDIR name a larger folder when the server is started"
+                ) from error
+            raise
+
+    def upload(path: str, blob: bytes) -> None:
+        write(path, "wb", blob)
 
     def append(path: str, blob: bytes) -> None:
-        with inside(folder, path).open("ab") as file:
-            file.write(blob)
+        write(path, "ab", blob)
 
     def size(path: str) -> int:
         return existing(path).stat().st_size

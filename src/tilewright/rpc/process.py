@@ -23,8 +23,10 @@ class Child:
         self._ended = False
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
+            _Parent.pid = parent
             _run(body)
 
     def is_alive(self) -> bool:
@@ -66,6 +68,17 @@ class Child:
             os.kill(self.pid, number)
 
 
+class _Parent:
+    """Who started this process, if it is a `Child`."""
+
+    pid = 0
+
+
+def is_orphan() -> bool:
+    """Whether the process that started this one is gone."""
+    return os.getppid() != _Parent.pid
+
+
 class Served:
     """A server or a tracker: listens at `host` and `port` in a process of its own, which ends with this object."""
 
@@ -100,6 +113,7 @@ def _run(body: Callable[[], None]) -> Never:
     code = 1
     try:
         os.setsid()
+        signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         body()

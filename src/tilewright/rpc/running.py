@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import signal
+import sys
 import time
+from collections.abc import Callable
 
 from tilewright.rpc import base
 from tilewright.rpc.process import Served
+from tilewright.support.errors import TVMError
 
 
 def address(text: str) -> tuple[str, int]:
@@ -16,6 +20,44 @@ def address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"an address is host:port, such as 127.0.0.1:9190, but {text!r} was given")
     return host.strip("[]"), int(port)
+
+
+def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None:
+    """Options for where it listens."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all of this machine's (default: 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, default=port, help=f"first port to try (default: {port})")
+    parser.add_argument(
+        "--port-end", type=int, default=port_end, help=f"port after the last one to try (default: {port_end})"
+    )
+
+
+def add_guards(parser: argparse.ArgumentParser, others: str, reaches: str = "") -> None:
+    """Options for who may connect; others: who does. reaches: what it connects to itself."""
+    also = f" and {reaches}" if reaches else ""
+    group = parser.add_argument_group("protection")
+    group.add_argument("--key-file", metavar="FILE", help=f"a secret that {others}{also} must know")
+    group.add_argument(
+        "--tls-cert", metavar="FILE", help=f"the certificate that {others} are shown: they must speak TLS"
+    )
+    group.add_argument("--tls-key", metavar="FILE", help="its private key; default: in the same file")
+    if reaches:
+        group.add_argument("--tls-ca", metavar="FILE", help=f"certificates, of which {reaches} must have one")
+
+
+def run(start: Callable[[], Served], doing: str, silent: bool) -> int:
+    """Start it, and wait until it is stopped; the exit status."""
+    if not silent:
+        show_log()
+    try:
+        served = start()
+    except (TVMError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if not silent:
+        print(f"{doing} {served.host}:{served.port}", flush=True)
+    return run_until_stopped(served)
 
 
 def show_log() -> None:

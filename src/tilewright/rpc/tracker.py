@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import json
 import os
-import signal
-import socket
 import struct
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.rpc import base
+from tilewright.rpc import base, handshake, tls
 from tilewright.rpc.base import TrackerCode, logger
+from tilewright.rpc.limits import TRACKER, Limits
 from tilewright.rpc.process import Child, Served
+from tilewright.rpc.streams import Stream, serve_streams
+from tilewright.support.errors import RPCError
+
+GREETED_IN = 10.0
+"""Seconds that who connects has for the handshake."""
 
 Answer = Callable[[list[Any]], bool]
 """Sends a server's address to who asked for it; False if that one is gone."""
@@ -26,6 +29,7 @@ class Tracker(Served):
 
     host: the address to listen on. port, port_end: the first free port of [port, port_end). timeout: ignored, as connections are watched.
     key_file: a file with a secret of at least 16 bytes, which servers, clients and the tracker prove to each other that they know.
+    tls_cert, tls_key: the certificate that they are shown, and its private key, if that is in another file. limits: what they may use up.
     """
 
     def __init__(
@@ -37,12 +41,19 @@ class Tracker(Served):
         reuse_addr: bool = True,
         timeout: float | None = None,
         key_file: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        limits: Limits = TRACKER,
     ) -> None:
-        secret = base.read_secret(key_file)
+        secret, certified = handshake.read_secret(key_file), tls.listening(tls.TLS(tls_cert, tls_key))
         listener, self.port = base.listen(host, port, port_end, reuse_addr)
         self.host, self.stop_key = host, base.random_key("tracker")
-        parent = os.getpid()
-        self._process = Child(lambda: _serve(listener, self.stop_key, secret, parent))
+
+        def body() -> None:
+            state = _State(self.stop_key, secret, limits)
+            asyncio.run(serve_streams(listener, state.connected, state.stopped, certified, limits))
+
+        self._process = Child(body)
         listener.close()
         if not silent and secret is None and not base.is_loopback(host):
             logger.warning("the tracker listens on %s:%s: whoever reaches it can take its servers", host, self.port)
@@ -111,46 +122,30 @@ class PriorityScheduler(Scheduler):
 class _Connection:
     """One server or client of a tracker."""
 
-    def __init__(self, state: _State, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.state, self.reader, self.writer = state, reader, writer
-        host, port, *_ = writer.get_extra_info("peername") or ("?", 0)
-        self.addr = (host, port)
+    def __init__(self, state: _State, stream: Stream) -> None:
+        self.state, self.stream = state, stream
+        self.addr = stream.peer
         self.info: dict[str, Any] = {}
         self.put: dict[str, tuple[PriorityScheduler, list[Any]]] = {}  # by match key
         self.asked: list[tuple[PriorityScheduler, Answer]] = []
 
     async def run(self) -> None:
-        head = await asyncio.wait_for(self.reader.readexactly(4), 10)
-        if struct.unpack("<i", head)[0] != base.RPC_TRACKER_MAGIC:
-            return
-        if self.state.secret is not None and not await self._demand_proof(self.state.secret):
-            logger.warning("%s:%s does not know the secret of the key file", *self.addr)
-            return
-        self.writer.write(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+        limits = self.state.limits
+        async with asyncio.timeout(GREETED_IN):
+            await handshake.arun(self.stream, handshake.admit_tracker(self.state.secret))
         while not self.state.stopped.is_set():
-            (size,) = struct.unpack("<i", await self.reader.readexactly(4))
-            if not 0 < size <= base.LONGEST_JSON:
-                logger.warning("%s:%s sent a message of %d bytes; its connection is closed", *self.addr, size)
-                return
+            head = await self.stream.exactly(1)
+            async with asyncio.timeout(limits.silence):
+                (size,) = struct.unpack("<i", head + await self.stream.exactly(3))
+                if not 0 < size <= limits.message:
+                    raise RPCError(f"it sent a message of {size} bytes, where at most {limits.message} are taken")
+                text = await self.stream.exactly(size)
             try:
-                answer = self._answered(json.loads(await self.reader.readexactly(size)))
+                answer = self._answered(json.loads(text))
             except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
                 answer = [int(TrackerCode.FAIL), f"the message is not understood: {error}"]
             if answer is not None:
-                self.send(answer)
-                await self.writer.drain()
-
-    async def _demand_proof(self, secret: bytes) -> bool:
-        ours = base.challenge()
-        self.writer.write(struct.pack("<i", base.RPC_TRACKER_PROVE) + ours)
-        answer = await asyncio.wait_for(self.reader.readexactly(base.PROOF_BYTES), 10)
-        proof = base.checked_proof(secret, ours, answer)
-        self.writer.write(proof or b"")
-        return proof is not None
-
-    def send(self, data: Any) -> None:
-        text = json.dumps(data).encode()
-        self.writer.write(struct.pack("<i", len(text)) + text)
+                await self.stream.write(base.json_message(answer))
 
     def _answered(self, message: list[Any]) -> Any:
         code, *args = message
@@ -169,12 +164,12 @@ class _Connection:
 
             def hand_over(value: list[Any]) -> bool:
                 self.asked = [a for a in self.asked if a[1] is not hand_over]
-                if self.writer.is_closing():
+                if self.stream.writer.is_closing():
                     return False
                 owner = self.state.owners.pop(value[2], None)
                 if owner is not None:
                     owner.put.pop(value[2], None)
-                self.send([int(TrackerCode.SUCCESS), value])
+                self.stream.writer.write(base.json_message([int(TrackerCode.SUCCESS), value]))
                 return True
 
             self.asked.append((scheduler, hand_over))
@@ -206,14 +201,14 @@ class _Connection:
         for scheduler, callback in self.asked:
             scheduler.withdraw(callback)
         self.state.connections.discard(self)
-        self.writer.close()
 
 
 class _State:
     """All connections of a tracker, and the servers and requests by key."""
 
-    def __init__(self, stop_key: str, secret: bytes | None) -> None:
-        self.stop_key, self.secret, self.stopped = stop_key, secret, asyncio.Event()
+    def __init__(self, stop_key: str, secret: bytes | None, limits: Limits) -> None:
+        self.stop_key, self.secret, self.limits = stop_key, secret, limits
+        self.stopped = asyncio.Event()
         self.connections: set[_Connection] = set()
         self.schedulers: dict[str, PriorityScheduler] = {}
         self.owners: dict[str, _Connection] = {}
@@ -225,29 +220,10 @@ class _State:
         servers = [c.info for c in self.connections if c.info.get("key")]
         return {"queue_info": {k: s.summary() for k, s in self.schedulers.items()}, "server_info": servers}
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(self, reader, writer)
+    async def connected(self, stream: Stream) -> None:
+        connection = _Connection(self, stream)
         self.connections.add(connection)
         try:
             await connection.run()
-        except (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError):
-            pass  # it is gone, or the tracker ends
         finally:
             connection.leave()
-
-
-def _serve(listener: socket.socket, stop_key: str, secret: bytes | None, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    async def run() -> None:
-        state = _State(stop_key, secret)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, state.stopped.set)
-        server = await asyncio.start_server(state.connected, sock=listener)
-        while not state.stopped.is_set() and os.getppid() == parent:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(state.stopped.wait(), 0.5)
-        server.close()
-        for connection in list(state.connections):
-            connection.writer.close()
-
-    asyncio.run(run())

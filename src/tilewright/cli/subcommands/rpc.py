@@ -1,4 +1,4 @@
-"""`tilewright rpc`: servers on boards, and the tracker that hands them out."""
+"""`tilewright rpc`: servers on boards, the tracker that hands them out, and the proxy between networks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ PASSED = {"ignore_unknown_options": True, "help_option_names": []}
 
 @cli.group("rpc")
 def rpc_group() -> None:
-    """Serve this machine to others, track servers, and show what a tracker has.
+    """Serve this machine to others, track servers, join who cannot reach each other, and show what a tracker has.
 
     \b
     tilewright rpc tracker --host 0.0.0.0 --port 9190
     tilewright rpc server --key board --tracker farm:9190
+    tilewright rpc proxy --host 0.0.0.0 --port 9090 --tracker farm:9190
     tilewright rpc status --host farm --port 9190
     """
 
@@ -37,6 +38,15 @@ def rpc_tracker(options: tuple[str, ...]) -> None:
     from tilewright.exec import rpc_tracker
 
     raise SystemExit(rpc_tracker.main(list(options), "tilewright rpc tracker"))
+
+
+@rpc_group.command("proxy", context_settings=PASSED)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def rpc_proxy(options: tuple[str, ...]) -> None:
+    """Join servers and clients that cannot reach each other, and browsers."""
+    from tilewright.exec import rpc_proxy
+
+    raise SystemExit(rpc_proxy.main(list(options), "tilewright rpc proxy"))
 
 
 @rpc_group.command("status", context_settings=PASSED)

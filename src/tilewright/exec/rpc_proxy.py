@@ -1,0 +1,75 @@
+"""A proxy for RPC servers and clients that cannot reach each other, and for browsers: `python -m tilewright.exec.rpc_proxy --port 9090`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tilewright.rpc import limits, running
+from tilewright.rpc.proxy import Proxy
+
+
+def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(prog=prog, description=__doc__)
+    running.add_place(found, 9090, 9199)
+    found.add_argument("--tracker", metavar="HOST:PORT", help="a tracker to register the servers with")
+    found.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
+    found.add_argument(
+        "--timeout-client", type=float, default=600, metavar="N", help="seconds that a client waits (default: 600)"
+    )
+    found.add_argument(
+        "--timeout-server", type=float, default=600, metavar="N", help="seconds that a server waits (default: 600)"
+    )
+    found.add_argument("--silent", action="store_true", help="write nothing but errors")
+    web = found.add_argument_group("browsers")
+    web.add_argument(
+        "--web-port", type=int, default=8888, help="port of WebSockets (at /ws) and pages; 0: none (default: 8888)"
+    )
+    web.add_argument("--index-page", metavar="FILE", help="the page at /")
+    web.add_argument(
+        "--resource", action="append", default=[], metavar="[FOLDER/=]FILE", help="a further file, and where it appears"
+    )
+    web.add_argument(
+        "--web-origin", action="append", default=[], metavar="URL", help="pages of this origin may connect; *: all may"
+    )
+    running.add_guards(found, "servers and clients", "the tracker")
+    limits.add_options(found, limits.PROXY, "connections", "silence")
+    return found
+
+
+def _resource(text: str) -> tuple[str, str]:
+    folder, separator, file = text.rpartition("=")
+    return (folder if separator else "/"), file
+
+
+def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_proxy") -> int:
+    """Join servers and clients until Ctrl-C."""
+    options = parser(prog).parse_args(argv)
+    return running.run(
+        lambda: Proxy(
+            options.host,
+            options.port,
+            options.port_end,
+            options.web_port,
+            options.timeout_client,
+            options.timeout_server,
+            running.address(options.tracker) if options.tracker else None,
+            options.index_page,
+            [_resource(text) for text in options.resource],
+            options.web_origin,
+            options.custom_addr,
+            options.silent,
+            key_file=options.key_file,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            tls_ca=options.tls_ca,
+            limits=limits.of_options(options, limits.PROXY),
+        ),
+        "joining on",
+        options.silent,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Sessions that a server opens with a third side, and those with programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.rpc.test_servers import is_process, until
+from tests.rpc.test_sessions import functions
+from tilewright import rpc
+from tilewright.support.errors import RPCError
+
+LOOPBACK = "127.0.0.1"
+PROGRAM = f"""#!{sys.executable}
+import os, sys
+import tilewright as tvm
+from tilewright.runtime.packed_func import global_func
+tvm.register_func("tests.rpc.add", lambda x, y: x + y)
+tvm.register_func("tests.rpc.process", os.getpid)
+global_func("rpc.Serve")(os.dup(0), "the client")
+"""
+
+
+@pytest.fixture
+def servers() -> Iterator[list[rpc.Server]]:
+    functions()
+    found = [rpc.Server(LOOPBACK, 0, key=f"x{n}", silent=True) for n in range(3)]
+    yield found
+    for server in found:
+        server.terminate()
+
+
+def test_a_session_through_other_servers(servers: list[rpc.Server]) -> None:
+    """The client, and two servers on the way to the third."""
+    last = ["rpc.Connect", LOOPBACK, servers[2].port, "x2", False]
+    through = ["rpc.Connect", LOOPBACK, servers[1].port, "x1", False, *last]
+    remote = rpc.connect(LOOPBACK, servers[0].port, "x0", session_timeout=60, session_constructor_args=through)
+    assert remote.get_function("tests.rpc.apply")(lambda x: x + 1, 2) == 3
+    data = np.random.default_rng(0).integers(0, 255, 2_000_000, np.uint8)
+    there = tvm.nd.array(data, remote.cpu(0))
+    assert (there.numpy() == data).all()
+    remote.upload(b"content", "x")
+    assert remote.download("x") == b"content"
+    pid = remote.get_function("tests.rpc.process")()
+    with pytest.raises(RPCError, match="ValueError: no such luck here"):
+        remote.get_function("tests.rpc.fail")("such luck")
+    del remote, there
+    until(lambda: not is_process(pid))
+    for n, server in enumerate(servers):  # all are free again
+        assert rpc.connect(LOOPBACK, server.port, f"x{n}").get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_a_third_side_that_is_lost(servers: list[rpc.Server]) -> None:
+    through = ["rpc.Connect", LOOPBACK, servers[1].port, "x1", False]
+    remote = rpc.connect(LOOPBACK, servers[0].port, "x0", session_constructor_args=through)
+    os.kill(remote.get_function("tests.rpc.process")(), 9)
+    with pytest.raises(RPCError, match="closed the connection|is lost"):
+        remote.get_function("tests.rpc.echo")
+    assert rpc.connect(LOOPBACK, servers[0].port, "x0").get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_third_sides_that_are_none(servers: list[rpc.Server]) -> None:
+    def connect(*args: object) -> None:
+        rpc.connect(LOOPBACK, servers[0].port, "x0", session_constructor_args=args)
+
+    with pytest.raises(RPCError, match="has another key than 'wrong'"):
+        connect("rpc.Connect", LOOPBACK, servers[1].port, "wrong", False)
+    with pytest.raises(RPCError, match="this side has no function `rpc.Fly` to open a session with"):
+        connect("rpc.Fly")
+    with pytest.raises(RPCError, match="expected a session|expected a module"):
+        connect("tests.rpc.add", 1, 2)
+    with pytest.raises(RPCError, match="the program of the session, '.*server', cannot be run: Exec format error"):
+        connect("rpc.PopenSession", b"\x7fELF no program")
+    assert rpc.connect(LOOPBACK, servers[0].port, "x0").get_function("tests.rpc.add")(1, 2) == 3
+
+
+def test_a_program_behind_a_server(servers: list[rpc.Server]) -> None:
+    """The client sends the program that is to serve it."""
+    args = ["rpc.PopenSession", PROGRAM.encode()]
+    remote = rpc.connect(LOOPBACK, servers[0].port, "x0", session_constructor_args=args)
+    assert remote.get_function("tests.rpc.add")(1, 2) == 3
+    pid = remote.get_function("tests.rpc.process")()
+    del remote
+    until(lambda: not is_process(pid))
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_a_session_with_a_program(as_bytes: bool, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(PROGRAM)
+    remote = rpc.PopenSession(PROGRAM.encode() if as_bytes else [sys.executable, program])
+    add, process = remote.get_function("tests.rpc.add"), remote.get_function("tests.rpc.process")
+    del remote
+    assert add(1, 2) == 3
+    pid = process()
+    del add, process
+    until(lambda: not is_process(pid))
+
+
+def test_programs_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(RPCError, match="'/none', cannot be run: No such file"):
+        rpc.PopenSession(["/none"])
+    with pytest.raises(
+        RPCError,
+        match="the program /bin/false has closed the connection|the connection to the program /bin/false is lost",
+    ):
+        rpc.PopenSession(["/bin/false"])
