@@ -41,24 +41,42 @@ def sections(data: bytes) -> dict[int, wasm.Reader]:
     return found
 
 
+def imports(data: bytes) -> dict[str, tuple[int, ...]]:
+    """The numbers after the kind of each import: what it takes is (flags, least[, most]) of a memory."""
+    found = {}
+    part = sections(data)[wasm.IMPORTS]
+    for _ in range(part.number()):
+        assert part.name() == "env"
+        name, kind = part.name(), part.byte()
+        count = {1: 1, 2: 0, 3: 2}[kind]
+        numbers = [part.byte() for _ in range(count)]
+        if kind != 3:
+            numbers.append(part.number())
+            numbers += [part.number() for _ in range(1 + (numbers[-1] & 1))]
+        found[name] = tuple(numbers)
+    return found
+
+
 def test_module(library: Path) -> None:
     """It is linked dynamically, imports only memory, table and their places, and exports what a loader looks for."""
     data = library.read_bytes()
-    own = sections(data)[0]
-    assert own.name() == "dylink.0"
-    imports, names = sections(data)[wasm.IMPORTS], []
-    for _ in range(imports.number()):
-        assert imports.name() == "env"
-        names.append(imports.name())
-        kind = imports.byte()
-        imports.skip({1: 1, 2: 0, 3: 2}[kind])
-        if kind != 3:
-            limited = imports.number()
-            imports.skip(1 + limited)
-    assert names == IMPORTS
+    assert sections(data)[0].name() == "dylink.0"
+    assert [*imports(data)] == IMPORTS and len(imports(data)["memory"]) == 2
     assert {"__tilewright_run", CONTEXT, METADATA, CONSTANTS} <= symbol_file(data).symbols.keys()
     # The name of the temporary file that the linker wrote is not in it.
     assert b".model.wasm." not in data
+
+
+def test_memory_that_threads_share(tmp_path: Path) -> None:
+    """The segment is passive: the first of the threads that load a module puts it into memory."""
+    func = elementwise(["float32"], "float32", 64, 4, lambda a: a + a)
+    tvm.build(func, target=TARGET + ",+atomics").export_library(tmp_path / "func.wasm")
+    data = (tmp_path / "func.wasm").read_bytes()
+    flags, _, most = imports(data)["memory"]
+    assert (flags, most) == (3, 65535)
+    segments = sections(data)[wasm.DATA]
+    assert [segments.number(), segments.number()] == [1, 1]
+    assert b"atomics" in (symbol_file(data).content("__tilewright_target") or b"")
 
 
 def test_what_a_module_holds(library: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,17 +101,24 @@ Finish = Callable[[str], object]
 def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
     """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
     kind = _kind(objects)
-    options = {
-        MACH_O: (),
-        WASM: (
-            "--experimental-pic",
-            "--no-entry",
-            "--strip-debug",
-            "--compress-relocations",
-            f"--soname={output.name}",
-        ),
-    }.get(kind.container, ("--build-id=none", "-z", "noexecstack"))
+    options = ["--build-id=none", "-z", "noexecstack"]
+    if kind.container == MACH_O:
+        options = []
+    elif kind.container == WASM:
+        options = [*_WASM_OPTIONS, f"--soname={output.name}"]
+        if any(map(_for_threads, objects)):
+            options += ["--shared-memory", f"--max-memory={65535 << 16}"]
     link(_linker(output, kind), ["-shared", *options], [*map(str, objects)], output, finish)
+
+
+_WASM_OPTIONS = ("--experimental-pic", "--no-entry", "--strip-debug", "--compress-relocations")
+
+
+def _for_threads(path: Path) -> bool:
+    """Whether a WebAssembly object was compiled for memory that threads share; its last section says so."""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return re.search(rb"target_features.*\+\x07atomics", file.read(), re.DOTALL) is not None
 
 
 def _kind(objects: Sequence[Path]) -> ObjectKind:

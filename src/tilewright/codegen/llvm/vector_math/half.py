@@ -1,4 +1,4 @@
-"""float16 conversions for x86 CPUs without F16C. LLVM calls these helpers, which no C library is sure to have.
+"""float16 conversions for WebAssembly, and x86 CPUs without F16C. LLVM calls these helpers, which no C library is sure to have.
 
 LLVM inserts the calls after its passes, so the helpers are weak: otherwise the passes would remove them as unused.
 Bit tricks after F. Giesen, "Half to float done quic" and its round-to-nearest-even counterpart.
@@ -61,4 +61,5 @@ define weak_odr hidden half @__truncsfhf2(float %f) nounwind {
 
 def half_helpers(target: Target) -> str:
     """The text of the helpers if the target needs them, otherwise ""."""
-    return _TEXT if target.cpu.arch == "x86" and "f16c" not in target.features else ""
+    arch = target.cpu.arch
+    return _TEXT if arch == "wasm" or (arch == "x86" and "f16c" not in target.features) else ""
