@@ -1,21 +1,14 @@
-// Libraries as modules: loading, symbol look-up, imports, and the context that compiled code reaches the runtime by.
+// Libraries as modules: symbol look-up, imports, and the context that compiled code reaches the runtime by.
 #include "module.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 
 #include "devices/device.h"
 #include "json.h"
-#include "platform/files.h"
-#include "platform/loader.h"
 #include "platform/locks.h"
 #include "pool.h"
-#include "seal.h"
 #include "thread_pool.h"
-
-extern "C" void TWErrorTake(TVMFFIObjectHandle* result);  // our own TVMFFIErrorMoveFromRaised
 
 namespace tw {
 
@@ -95,66 +88,6 @@ int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMF
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
                             alloc_workspace, Pool::give, call_packed, call_from,
                             free_workspace};
-
-class SharedLibrary : public Library {
- public:
-  explicit SharedLibrary(const std::string& path) : path_(path) {
-    // A bare name is a file of the working folder first; the loader would look for it among the system's libraries alone.
-    FileIdentity file;
-    std::string whole;
-    const bool here = path.find('/') == std::string::npos && identify(path, &file, &whole);
-    handle_ = open_once(here ? "./" + path : path);
-    auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(symbol_anywhere(handle_, "TVMFFIErrorMoveFromRaised"));
-    auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(symbol_anywhere(handle_, "TVMFFIErrorSetRaised"));
-    if (take && take != TWErrorTake) add_foreign_errors(take, put);
-  }
-  // Never closed: objects that the library made may outlive the module, with deleters inside it.
-  void* symbol(const std::string& name) const override { return symbol_of(handle_, name.c_str()); }
-  std::string label() const override { return path_; }
-
- private:
-  // The system answers a path, and a file, that it has loaded once with what it loaded then. So what was written over a library since is
-  // loaded from a copy.
-  static void* open_once(const std::string& path) {
-    struct Loaded {
-      FileIdentity file;
-      void* handle;
-    };
-    static Mutex lock;
-    static auto* loaded = new std::map<std::string, Loaded>;
-    FileIdentity file;
-    std::string key;
-    if (!identify(path, &file, &key)) return open_library(path);
-    std::lock_guard<Mutex> hold(lock);
-    auto known = loaded->find(key);
-    if (known != loaded->end() && known->second.file == file) return known->second.handle;
-    void* handle = known == loaded->end() ? open_library(path) : open_copy(path);
-    (*loaded)[key] = {file, handle};
-    return handle;
-  }
-  static void* open_copy(const std::string& path) {
-    std::string copy;
-    std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(path.c_str(), "rb"), fclose), out(temporary_file(&copy), fclose);
-    bool whole = in && out;
-    char piece[1 << 16];
-    while (whole) {
-      const size_t n = fread(piece, 1, sizeof piece, in.get());
-      if (n == 0) break;
-      whole = fwrite(piece, 1, n, out.get()) == n;
-    }
-    whole = whole && !ferror(in.get()) && fflush(out.get()) == 0;
-    struct Removed {  // the system keeps what it has loaded
-      const std::string& name;
-      ~Removed() { remove_loaded(name); }
-    } removed{copy};
-    if (!whole) fail("RuntimeError", "%s was written over since it was loaded, and cannot be copied to %s, from where the new one would be loaded", path.c_str(), copy.c_str());
-    out.reset();
-    return open_library(copy);
-  }
-
-  std::string path_;
-  void* handle_;
-};
 
 class SymbolLibrary : public Library {
  public:
@@ -342,6 +275,8 @@ class LibraryModule : public ModuleImpl {
   std::string name_ = "default";
 };
 
+}  // namespace
+
 Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants) {
   auto impl = std::make_unique<LibraryModule>(Code{std::move(library), std::move(metadata), std::move(constants)});
   LibraryModule* raw = impl.get();
@@ -352,12 +287,9 @@ Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string m
   return module;
 }
 
+namespace {
+
 void register_modules() {
-  register_global("runtime.ModuleLoadFromFile", [](Args args) {
-    std::string path = as_string(args[0]);
-    check_shared_library(path);
-    return from_ref(library_module(std::make_shared<SharedLibrary>(path), "", {}));
-  });
   // (address of a library's slot, name, arguments...): a call by code that the host runs
   register_global("runtime.CallFrom", [](Args args) {
     static Mutex lock;

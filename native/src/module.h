@@ -58,6 +58,9 @@ struct Code {
   Ref<TensorObject> constants;
 };
 
+// The module of a library: fills what its code reaches the runtime by, and loads what it imports.
+Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants);
+
 // The executor of a compiled model, or the virtual machine of a program; `metadata` as its JSON text. Throws when this CPU cannot run it.
 // `bytecode` replaces what the library holds.
 Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode);
