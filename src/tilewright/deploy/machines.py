@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.support.errors import TVMError
-from tilewright.support.object_kind import ELF
+from tilewright.support.object_kind import ELF, WASM
 from tilewright.target import Target
 
 
@@ -23,10 +23,19 @@ class System:
     without: tuple[str, ...] = ()
     library: str = "libtilewright_runtime.so"
     archive: str = "libtilewright_runtime.a"
+    """"" where libraries are not linked into programs."""
     program: str = ""
     """Suffix of programs."""
     links: tuple[str, ...] = ()
     """Options that link a shared library or a program."""
+    shared: tuple[str, ...] = ("-shared",)
+    """Options that link a shared library."""
+    options: tuple[str, ...] = ("-fPIC",)
+    """Options of the compiler."""
+    zig_sources: tuple[str, ...] = ()
+    """Folders of zig's own sources that sources of the runtime include."""
+    package: str = ""
+    """A folder of native/ whose files make the library a package of another language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +47,44 @@ class Machine:
     zig: str
     system: System
     cpu: str = ""
+    also: str = ""
+    """A machine whose library is put beside the one of this machine."""
 
 
 LINUX = System("Linux", ELF, ("posix", "linux", "libcxx"), links=("-Wl,--gc-sections", "-ldl", "-lpthread"))
+
+WEBASSEMBLY = System(
+    "WebAssembly",
+    WASM,
+    ("wasm", "wasm_serial", "libcxx"),
+    without=(
+        "rpc/*", "executors/pipeline.cc", "devices/c_api.cc", "devices/functions.cc", "devices/kernels.cc", "shared_library.cc",
+        "thread_pool.cc", "seal.cc", "elf_file.cc", "crc32.cc", "timing.cc",
+    ),
+    library="tilewright.wasm",
+    archive="",
+    links=("-Wl,--gc-sections", "-Wl,-z,stack-size=1048576", "-Wl,--export-table", "-Wl,--growable-table"),
+    shared=("-mexec-model=reactor",),
+    options=("-fexceptions", "-fwasm-exceptions"),
+    zig_sources=("libcxxabi/src", "libcxx/src", "libunwind/include", "libunwind/src"),
+    package="javascript",
+)  # fmt: skip
+"""What browsers and node run; the loader of models is in JavaScript."""
+SHARED_MEMORY = (
+    "-Wl,--import-memory",
+    "-Wl,--shared-memory",
+    "-Wl,--initial-memory=16777216",
+    "-Wl,--max-memory=4294901760",
+)
+WEBASSEMBLY_THREADS = replace(
+    WEBASSEMBLY,
+    platform=("wasm", "wasm_workers", "libcxx"),
+    library="tilewright-threads.wasm",
+    links=(*WEBASSEMBLY.links, *SHARED_MEMORY),
+    package="",
+)
+"""The same for hosts whose workers share memory."""
+WEBASSEMBLY_CPU = "generic+bulk_memory+exception_handling+mutable_globals+nontrapping_fptoint+sign_ext"
 
 MACHINES = {
     m.name: m
@@ -49,6 +93,8 @@ MACHINES = {
         Machine("aarch64-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.28", LINUX),
         Machine("armv7-linux-gnueabihf", "armv7-unknown-linux-gnueabihf", "arm-linux-gnueabihf.2.28", LINUX, "cortex_a9"),
         Machine("riscv64-linux-gnu", "riscv64-unknown-linux-gnu", "riscv64-linux-gnu.2.28", LINUX),
+        Machine("wasm32", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY, WEBASSEMBLY_CPU, also="wasm32-threads"),
+        Machine("wasm32-threads", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY_THREADS, WEBASSEMBLY_CPU + "+atomics"),
         Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX),
     )
 }  # fmt: skip
@@ -57,7 +103,7 @@ MACHINES = {
 _ARCHITECTURES = {
     "amd64": "x86_64", "arm64": "aarch64", "arm": "armv7", "armv7l": "armv7", "armv7a": "armv7", "i386": "i686", "x86": "i686",
 }  # fmt: skip
-_SYSTEMS = ("linux", "windows", "darwin", "macos", "wasi", "unknown")
+_SYSTEMS = ("linux", "windows", "darwin", "macos", "wasi")
 
 
 def machine_of(name: str) -> Machine:
@@ -93,10 +139,11 @@ def _triple_of(name: str) -> str:
 def _short(triple: str) -> str:
     """A triple without its vendor and the version of its C library, its architecture by our name; an architecture alone is its Linux."""
     head, *rest = triple.lower().split("-")
+    rest = [part for part in rest if part != "unknown"]
     arch = _ARCHITECTURES.get(head, head)
     if not rest:
         return next((name for name in MACHINES if name.split("-")[0] == arch), arch)
-    if len(rest) > 1 and not rest[0].startswith(_SYSTEMS[:-1]):
+    if len(rest) > 1 and not rest[0].startswith(_SYSTEMS):
         rest = rest[1:]
     return "-".join(
         [

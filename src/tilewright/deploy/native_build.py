@@ -6,6 +6,7 @@ import fnmatch
 import functools
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import tilewright.deploy
-from tilewright.deploy.machines import Machine
+from tilewright.deploy.javascript import package_files
+from tilewright.deploy.machines import MACHINES, Machine, System
 from tilewright.runtime.linking.c_source import include_folder
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
@@ -25,12 +27,16 @@ Report = Callable[[int, int, str], None]
 """Called with the steps that are done, all steps, and what is done."""
 
 COMMON = (
-    "-std=c++17", "-g0", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections",
+    "-std=c++17", "-g0", "-DNDEBUG", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections",
     "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
 )  # fmt: skip
 HOT, COLD = "-O2", "-Os"
 COLD_LIST = "cold_sources.txt"
 """Names of the sources whose code is to be small rather than fast."""
+
+
+EXPORT_LIST = "exports.txt"
+"""Names that a library exports, in folders of systems whose linker does not tell them by their visibility."""
 
 
 class Sources(NamedTuple):
@@ -41,10 +47,10 @@ class Sources(NamedTuple):
 
 
 class Built(NamedTuple):
-    """Files that were built; `server` None where it was not asked for."""
+    """Files that were built; None where a system has none, or it was not asked for."""
 
     library: Path
-    archive: Path
+    archive: Path | None
     server: Path | None
 
 
@@ -73,18 +79,25 @@ def runtime_sources(machine: Machine, sources: Sources | None = None) -> list[Pa
 def build_runtime(
     machine: Machine, output: Path, report: Report | None = None, sources: Sources | None = None
 ) -> Built:
-    """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive.
+    """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive, or the files of a package.
 
     Raises TVMError where zig is missing or fails, and where files cannot be written.
     """
     sources = sources or native_sources()
     objects = compiled(machine, runtime_sources(machine, sources), sources, report)
-    shared = _linked(machine, objects, ("-shared", "-s"), machine.system.library)
-    archive = _archived(objects, machine.system.archive)
+    system = machine.system
+    shared = _linked(machine, objects, (*system.shared, *_exports(system, sources), "-s"), system.library)
+    archive = _archived(objects, system.archive) if system.archive else b""
     output.mkdir(parents=True, exist_ok=True)
-    built = Built(output / machine.system.library, output / machine.system.archive, None)
+    built = Built(output / system.library, output / system.archive if archive else None, None)
     write_whole(built.library, shared)
-    write_whole(built.archive, archive)
+    if built.archive is not None:
+        write_whole(built.archive, archive)
+    if machine.also:
+        build_runtime(MACHINES[machine.also], output, report, sources)
+    if system.package:
+        for name, data in package_files(sources.root / system.package).items():
+            write_whole(output / name, data)
     return built
 
 
@@ -116,8 +129,8 @@ def compiled(
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
             level = COLD if name.removeprefix("src/") in cold else HOT
-            command = [*_compiler(machine), *COMMON, level]
-            own = [f"-I{sources.include}", f"-I{sources.root / 'src'}"]
+            command = [*_compiler(machine), *COMMON, *machine.system.options, level]
+            own = [f"-I{folder}" for folder in (sources.include, sources.root / "src", *_zig_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
             make = functools.partial(_run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)
             key = cache.key("native object", _version(tuple(_zig())), *command[3:], headers, path.read_bytes())
@@ -144,6 +157,26 @@ def _linked(machine: Machine, objects: dict[str, bytes], options: Sequence[str],
     return _cached(
         cache.key("native link", _version(tuple(_zig())), *command[3:], name, *objects, *objects.values()), make
     )
+
+
+def _exports(system: System, sources: Sources) -> list[str]:
+    """Options for the names that the folders of the system list."""
+    lists = [sources.root / "src" / "platform" / folder / EXPORT_LIST for folder in system.platform]
+    return [f"-Wl,--export={name}" for path in lists if path.is_file() for name in path.read_text().split()]
+
+
+def _zig_folders(machine: Machine) -> list[Path]:
+    """Folders of zig's own sources that those of the runtime include."""
+    names = machine.system.zig_sources
+    if not names:
+        return []
+    said = subprocess.run(_zig("env"), capture_output=True, text=True, check=False).stdout
+    found = re.search(r'"?lib_dir"?\s*[:=]\s*"([^"]+)"', said)
+    if found is None:
+        raise TVMError(
+            f"building {machine.name} needs sources of zig, but `zig env` does not say where they are: {said[:400]}"
+        )
+    return [Path(found[1]) / name for name in names]
 
 
 def _archived(objects: dict[str, bytes], name: str) -> bytes:
