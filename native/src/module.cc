@@ -123,14 +123,21 @@ class JoinedLibrary : public Library {
   std::vector<std::shared_ptr<Library>> held_;
 };
 
+// The prefix stands before the name of a function in its symbol; names that none has with it are looked up without.
 class SystemLibrary : public Library {
  public:
+  explicit SystemLibrary(std::string prefix) : prefix_(std::move(prefix)) {}
   void* symbol(const std::string& name) const override {
+    const size_t head = name.compare(0, 10, "__tvm_ffi_") == 0 ? 10 : 0;
     std::lock_guard<Mutex> hold(context_lock);
-    auto it = system_symbols().find(name);
+    auto it = system_symbols().find(name.substr(0, head) + prefix_ + name.substr(head));
+    if (it == system_symbols().end()) it = system_symbols().find(name);
     return it == system_symbols().end() ? nullptr : it->second;
   }
   std::string label() const override { return "the system library"; }
+
+ private:
+  std::string prefix_;
 };
 
 // The devices among arguments, as Device values or as pairs of numbers; the first CPU where there is none.
@@ -310,7 +317,9 @@ void register_modules() {
   register_global("tvm.graph_executor_debug.create", [](Args args) {
     return from_ref(make_graph_executor(Ref<ModuleObject>::share(as_module(args[1])), as_string(args[0]), devices_of(args, 2), true));
   });
-  register_global("runtime.SystemLib", [](Args) { return from_ref(library_module(std::make_shared<SystemLibrary>(), "", {})); });
+  register_global("runtime.SystemLib", [](Args args) {
+    return from_ref(library_module(std::make_shared<SystemLibrary>(args.count ? as_string(args[0]) : ""), "", {}));
+  });
   // (keep_alive, metadata JSON or "", constants or None, name 0, address or tensor 0, name 1, ...)
   register_global("runtime.ModuleFromSymbols", [](Args args) {
     auto library = std::make_shared<SymbolLibrary>();

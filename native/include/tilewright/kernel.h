@@ -36,6 +36,7 @@
 #define TW_ALIGN(n) __attribute__((aligned(n)))
 #define TW_HIDDEN __attribute__((visibility("hidden")))
 #define TW_EXPORTED __attribute__((visibility("default")))
+#define TW_WEAK __attribute__((weak))
 #define TW_TEXT_OF(x) #x
 #define TW_TEXT(x) TW_TEXT_OF(x)
 #define TW_SYMBOL(name) __asm__(TW_TEXT(__USER_LABEL_PREFIX__) name)
@@ -61,6 +62,7 @@
 #define TW_ALIGN(n)
 #define TW_HIDDEN
 #define TW_EXPORTED
+#define TW_WEAK
 #define TW_SYMBOL(name)
 #define TW_ANY_SYMBOL(function, name, quoted)
 #define TW_PRAGMA(x)

@@ -14,12 +14,11 @@ from rich.table import Table
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
 from tilewright.runtime.linking.symbol_file import symbol_file
-from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
+from tilewright.runtime.linking.symbols import CONSTANTS, METADATA, TARGET
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
 from tilewright.support.object_kind import WASM, ObjectKind
 
-TARGET = "__tilewright_target"
 FUNCTION = "__tvm_ffi_"
 """Prefix of the symbols of functions that a host may call."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.driver.pipeline import host_pipeline, lower_for, lower_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target
@@ -73,13 +73,16 @@ def build(
     args: Any = None,
     target: Any = None,
     target_host: Any = None,
+    runtime: Any = None,
     name: str = "default_function",
     binds: Any = None,
 ) -> Any:
     """A runtime.Module whose functions take tensors (NDArray or DLPack) and numbers.
 
     inputs: what `lower` takes, or a mapping from targets to modules. target: a Target or its text, by default the
-    current one, else "llvm". Raises ValueError on inputs of another kind, TVMError where a target cannot do a thing.
+    current one, else "llvm". runtime: a relay.backend.Runtime; with its option "system-lib" (or the target's -system-lib) exported
+    libraries register their functions when they are loaded or linked into a program, with the prefix that the module's attribute
+    "system_lib_prefix" gives to symbols. Raises ValueError on inputs of another kind, TVMError where a target cannot do a thing.
     """
     if isinstance(inputs, Mapping):
         if len(inputs) != 1:
@@ -88,11 +91,23 @@ def build(
     chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
     if target_host is not None:
         chosen = Target(chosen, target_host)
-    return build_lowered(lower_for(_as_module(inputs, args, name, binds), chosen), chosen)
+    mod = _as_module(inputs, args, name, binds)
+    made = build_lowered(lower_for(mod, chosen), chosen)
+    source = made.source
+    if source is not None:
+        source.system_lib = bool((runtime is not None and runtime.get("system-lib")) or chosen.attrs.get("system-lib"))
+        source.prefix = str(mod.attrs.get("system_lib_prefix", ""))
+    return made
 
 
 def build_lowered(mod: IRModule, target: Any) -> Any:
     """Packed functions of lowered ones, compiled for the target."""
     back_end = back_end_of(target)
     back_end.object_kind(target)
-    return back_end.build(host_pipeline(target)(mod) if back_end.packed else mod, target)
+    made = back_end.build(host_pipeline(target)(mod) if back_end.packed else mod, target)
+    host = host_target(target)
+    if made.source is not None and back_end_of(host).linkable:
+        made.source.registration = lambda names: back_end_of(host).compile(
+            back_end_of(host).emit_registration(names, host), host
+        )
+    return made

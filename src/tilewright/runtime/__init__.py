@@ -33,6 +33,7 @@ from tilewright.runtime.module import (  # noqa: E402
     config_threadpool,
     enabled,
     load_module,
+    load_static_library,
     num_threads,
     set_num_threads,
     system_lib,
@@ -49,7 +50,12 @@ from tilewright.runtime.packed_func import (  # noqa: E402
     register_global_func,
     remove_global_func,
 )
-from tilewright.runtime.params import load_param_dict, save_param_dict  # noqa: E402
+from tilewright.runtime.params import (  # noqa: E402
+    load_param_dict,
+    load_param_dict_from_file,
+    save_param_dict,
+    save_param_dict_to_file,
+)
 from tilewright.runtime.values import ShapeTuple, String  # noqa: E402
 from tilewright.support import lazy  # noqa: E402
 
@@ -96,7 +102,9 @@ __all__ = [
     "hexagon",
     "list_global_func_names",
     "load_module",
+    "load_static_library",
     "load_param_dict",
+    "load_param_dict_from_file",
     "metal",
     "num_threads",
     "numpyasarray",
@@ -108,6 +116,7 @@ __all__ = [
     "remove_global_func",
     "rocm",
     "save_param_dict",
+    "save_param_dict_to_file",
     "set_num_threads",
     "system_lib",
     "time_function",

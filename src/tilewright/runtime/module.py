@@ -19,6 +19,15 @@ from tilewright.runtime.packed_func import PackedFunc, global_func, register_fun
 from tilewright.support.errors import RPCError
 from tilewright.support.files import write_whole
 
+
+class ModulePropertyMask:
+    """What a module can be used for: kept as bytes in a library, called, linked into a library."""
+
+    BINARY_SERIALIZABLE = 1
+    RUNNABLE = 2
+    DSO_EXPORTABLE = 4
+
+
 # What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
 _sources: dict[int, ModuleSource] = {}
 
@@ -60,7 +69,8 @@ class Module(_ffi.Object):
     @property
     def is_runnable(self) -> bool:
         """Whether its functions can be called here."""
-        return True
+        source = self.source
+        return source is None or not source.why_not_here
 
     @property
     def is_dso_exportable(self) -> bool:
@@ -78,6 +88,19 @@ class Module(_ffi.Object):
     def is_device_module(self) -> bool:
         """Whether it holds code for a device other than the CPU."""
         return self.type_key in ("cuda", "opencl", "metal", "rocm", "vulkan", "vpi", "ext_dev")
+
+    def get_property_mask(self) -> int:
+        """The kinds of use as bits of ModulePropertyMask."""
+        binary, runs, linked = self.is_binary_serializable, self.is_runnable, self.is_dso_exportable
+        return (
+            (ModulePropertyMask.BINARY_SERIALIZABLE if binary else 0)
+            | (ModulePropertyMask.RUNNABLE if runs else 0)
+            | (ModulePropertyMask.DSO_EXPORTABLE if linked else 0)
+        )
+
+    def clear_imports(self) -> None:
+        """Forgets the modules that it imports."""
+        global_func("runtime.ModuleClearImports")(self)
 
     def import_module(self, module: Module) -> None:
         """Adds a module to those that look-ups may go on to."""
@@ -211,13 +234,16 @@ class Module(_ffi.Object):
         file_name: str | os.PathLike[str],
         *,
         fcompile: Callable[..., Any] | None = None,
+        fpack_imports: Callable[..., str] | None = None,
         addons: Sequence[str] | None = None,
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Writes a library: `.so` linked, `.o` one relocatable object, `.tar` the objects; text formats too.
+        """Writes a library: `.so` linked, `.a` a static library, `.o` one relocatable object, `.tar` the objects; text formats too.
 
-        Imported modules' objects come along. `fcompile(path, objects, **kwargs)` replaces the linker.
+        Imported modules' objects come along. `fcompile(path, objects, **kwargs)` replaces the linker (contrib.cc); its attributes say
+        what it takes (docs/packages.md). `fpack_imports(module, is_system_lib, symbol_prefix, workspace_dir)` returns the path of a file
+        that holds the imports, instead of our own. addons: more objects. kwargs: `options` and `cc` of the linker or compiler.
         """
         from tilewright.runtime.linking.export import export_library
 
@@ -226,7 +252,9 @@ class Module(_ffi.Object):
         if Path(path).suffix in (".ll", ".s", ".c"):
             self.save(path)
         else:
-            export_library(path, sources, fcompile, list(addons or ()), workspace_dir, kwargs)
+            own = sources[0]
+            packed = fpack_imports(self, own.system_lib, own.prefix, workspace_dir) if fpack_imports is not None else ""
+            export_library(path, sources, fcompile, list(addons or ()), workspace_dir, kwargs, packed)
         return path
 
     @staticmethod
@@ -359,8 +387,8 @@ def _all_imports(module: Module) -> list[Module]:
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
-    """Loads a library: `.so` (or `.dylib`), or `.o` and `.tar`, which are linked first. Raises ValueError for files of other machines, such
-    as `.wasm`."""
+    """Loads a library: `.so` (or `.dylib`), or `.o`, `.a` and `.tar`, which are linked first. Raises ValueError for files of other
+    machines, such as `.wasm`."""
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(
@@ -372,14 +400,33 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         from tilewright.runtime.linking.export import need_own_kind
 
         need_own_kind(name, [Path(name)])
-    if name.endswith((".o", ".tar")):
+    if name.endswith((".o", ".tar", ".a", ".lib")):
         from tilewright.runtime.linking.export import link_for_loading
 
-        global_func("runtime.CheckSeal")(name)
+        if name.endswith((".o", ".tar")):
+            global_func("runtime.CheckSeal")(name)
         name = link_for_loading(name)
     module: Module = global_func("runtime.ModuleLoadFromFile")(name)
     _learn_strings(module)
     return module
+
+
+def load_static_library(path: str | os.PathLike[str], func_names: Sequence[str]) -> Module:
+    """An object (.o) or a static library (.a) as a module that others import: `export_library` links it into theirs. func_names: the
+    functions in it. They cannot be called before."""
+    from tilewright.runtime.linking.archive_file import MAGIC, members
+
+    data = Path(path).read_bytes()
+    source = ModuleSource(list(members(data).values()) if data.startswith(MAGIC) else [data])
+    source.why_not_here = f"{os.fspath(path)} has to be linked into a library"
+    names = list(func_names)
+
+    def unlinked(*args: Any) -> None:
+        raise ValueError(
+            f"a function of the static library {os.fspath(path)} cannot be called before it is linked into a library"
+        )
+
+    return Module.from_functions(dict.fromkeys(names, unlinked), "static_library", source)
 
 
 def _learn_strings(library: Module) -> None:
@@ -402,8 +449,9 @@ register_func(f"runtime.module.loadbinary_{HELD}", _load_held, override=True)
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
-    """The module of functions that were linked into the program and registered themselves."""
-    module: Module = global_func("runtime.SystemLib")()
+    """The module of functions that were linked into the program and registered themselves. symbol_prefix: that of a library
+    ("system_lib_prefix"); a name is looked up with it first, then without."""
+    module: Module = global_func("runtime.SystemLib")(symbol_prefix)
     return module
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.runtime.dtype import dtype_name, item_bytes
 from tilewright.runtime.ndarray import NDArray, array, empty
+from tilewright.support.files import write_whole
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -62,6 +65,16 @@ def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
     if arrays != count:
         raise ValueError(f"the parameter file is damaged: it has {count} names but {arrays} arrays")
     return {name: _read_array(reader) for name in names}
+
+
+def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes named arrays to a file."""
+    write_whole(path, save_param_dict(params))
+
+
+def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
+    """Named arrays from a file; ValueError when it is damaged."""
+    return load_param_dict(Path(path).read_bytes())
 
 
 def _read_array(reader: _Reader) -> NDArray:

@@ -17,6 +17,8 @@ from tilewright.support.errors import TVMError
 from tilewright.support.files import temporary_folder
 from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
+STATIC = (".a", ".lib")
+"""Suffixes of static libraries, which every container has and no linker writes."""
 SUFFIXES = {
     ELF: (".so", ".o", ".tar"),
     MACH_O: (".so", ".dylib", ".tar"),
@@ -52,8 +54,8 @@ def zig(*arguments: str) -> list[str] | None:
 
 def need_writer(output: Path, kind: ObjectKind) -> None:
     """TVMError when objects of a kind cannot be written under this name: it has another suffix, or a linker is
-    missing. A .tar of objects needs none."""
-    if output.suffix == ".tar":
+    missing. A .tar of objects and a static library need none."""
+    if output.suffix == ".tar" or output.suffix in STATIC:
         return
     allowed = SUFFIXES[kind.container]
     if output.suffix not in allowed:

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -87,7 +88,11 @@ bool open_root(const std::string& first, const std::string& second) {
   int file = memfd_create("tilewright-root", MFD_CLOEXEC);
   if (file < 0) return false;
   bool written = write(file, image.get(), sizeof(Image)) == static_cast<ssize_t>(sizeof(Image));
-  bool opened = written && dlopen(format("/proc/self/fd/%d", file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  // The loader knows a path that it has opened, and numbers of files come again: each time another way to write the folder.
+  static std::atomic<unsigned> count{0};
+  std::string place = "/proc/self/fd/";
+  for (unsigned n = ++count; n; n >>= 1) place += n & 1 ? "./" : "/";
+  bool opened = written && dlopen((place + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   close(file);
   return opened;
 }

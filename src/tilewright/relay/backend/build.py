@@ -53,6 +53,7 @@ def build(
     """
     config = config_of(target, target_host)
     chosen = config.targets[0]
+    prefix = str((mod.attrs or {}).get("system_lib_prefix", "")) if isinstance(mod, IRModule) else ""
     how, run_by = executor_of(mod, executor), Runtime.of(runtime)
     need_code_generators(config, "relay.build")
     if how is not None:
@@ -86,6 +87,7 @@ def build(
                 known.constants,
                 ExternalCode(chosen),
                 run_by,
+                prefix,
             )
         compiled = compilation.compile_model(
             bound,
@@ -112,6 +114,7 @@ def build(
         compiled.constants,
         compiled.external,
         run_by,
+        prefix,
     )
 
 

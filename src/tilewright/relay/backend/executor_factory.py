@@ -42,6 +42,11 @@ def need_host(target: Target, what: str) -> None:
         )
 
 
+def registration_object(target: Target, symbols: Sequence[str]) -> bytes:
+    """The object of a system library that registers symbols. target: of the functions that the host calls."""
+    return machine_code.cached_object(back_end_of(target).emit_registration(symbols, target), target)
+
+
 class KernelSources:
     """Gives the texts of a model's kernels. It holds no weights, since a loaded library keeps it."""
 
@@ -104,8 +109,9 @@ class ExecutorFactoryModule:
         constants: np.ndarray,
         external: ExternalCode,
         run_by: Runtime | None = None,
+        prefix: str = "",
     ) -> None:
-        self.external, self.runtime = external, run_by or Runtime("cpp")
+        self.external, self.runtime, self.prefix = external, run_by or Runtime("cpp"), prefix
         self._make_program, self.texts = program, texts
         self.target, self.executor, self.libmod_name = target, executor, libmod_name
         self.devices, self.metadata = list(devices), metadata
@@ -189,10 +195,15 @@ class ExecutorFactoryModule:
         """Whether exported functions take their arguments directly, for programs without the runtime."""
         return bool(self.executor.get("unpacked-api"))
 
+    @property
+    def system_lib(self) -> bool:
+        """Whether libraries register themselves when they are loaded, or linked into a program."""
+        return bool(self.runtime.get("system-lib") or self.target.attrs.get("system-lib")) and not self.unpacked
+
     def written(self, archive: bool) -> dict[str, Code]:
         """The whole model as source in the back end's language: files by suffix, or by name for an archive."""
         registered: list[str] = []
-        if self.runtime.get("system-lib") and not self.unpacked:
+        if self.system_lib:
             registered = self._registered(self._constants is not None)
         constants = np.zeros(0, np.uint8) if self._constants is None else self._constants.numpy()
         model = model_source.whole_model(
@@ -204,6 +215,7 @@ class ExecutorFactoryModule:
             constants,
             registered,
             self.unpacked,
+            self.prefix,
         )
         return back_end_of(self.target).write(model, self.target, archive)
 
@@ -235,10 +247,10 @@ class ExecutorFactoryModule:
         objects = [described, *back_end.companions(self.target)]
         if back_end.linkable:
             objects[:0] = self.objects
-        if self.runtime.get("system-lib"):
-            names, host = self._registered(constants is not None), host_target(self.target)
-            objects.append(machine_code.cached_object(back_end_of(host).emit_registration(names, host), host))
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
+        source.system_lib, source.prefix = self.system_lib, self.prefix
+        source.registration = functools.partial(registration_object, host_target(self.target))
+        source.looked_up = self.symbols
         if whole and back_end.writes_models:
             source.archive = self._archive
         if not back_end.linkable:
@@ -286,7 +298,8 @@ class ExecutorFactoryModule:
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Writes a library, by the suffix of the file: .so (a shared library with constants and metadata), .tar (its objects; for the
+        """Writes a library, by the suffix of the file: .so (a shared library with constants and metadata), .a (a static library that
+        registers itself in the program that it is linked into), .tar (its objects; for the
         target c its source), .o (one object), .c (for the target c: one file of source, with a header beside it), or the kernels as text:
         .ll (LLVM IR) or .s (assembly). Returns the path."""
         path = os.fspath(file_name)
@@ -305,9 +318,9 @@ class ExecutorFactoryModule:
         if kind in back_end.forms:
             write_whole(path, self.get_source(kind).encode())
             return path
-        export_library(
-            path, [self.source(), *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs
-        )
+        source = self.source()
+        source.looked_up = [*source.looked_up, *self.external.exported()]
+        export_library(path, [source, *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs)
         return path
 
     def get_source(self, kind: str = "") -> str:

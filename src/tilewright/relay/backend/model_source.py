@@ -28,8 +28,10 @@ def whole_model(
     constants: Any,
     registered: Sequence[str],
     unpacked: bool,
+    symbol_prefix: str = "",
 ) -> WholeModel:
-    """The model for the back end of `target`. unpacked: functions take their arguments directly, and have the model's name as prefix."""
+    """The model for the back end of `target`. unpacked: functions take their arguments directly, and have the model's name as prefix.
+    symbol_prefix: before all symbols of other models."""
     name = sanitize_name(f"tvmgen_{mod_name}")
     prefix = f"{name}_" if unpacked else ""
     with target:
@@ -38,7 +40,7 @@ def whole_model(
             for key, kernel in kernels.items()
         }
         entry = entry_module(plan, prefix, unpacked)
-    return WholeModel(name, modules, entry, prefix + ENTRY, facts, constants, registered, unpacked)
+    return WholeModel(name, modules, entry, prefix + ENTRY, facts, constants, registered, unpacked, symbol_prefix)
 
 
 def _named(mod: IRModule, name: str, unpacked: bool) -> IRModule:

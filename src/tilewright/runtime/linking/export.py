@@ -11,18 +11,22 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tilewright.runtime.linking.archive_file import archive, members
 from tilewright.runtime.linking.c_source import CSource, compile_source, link_by_compiler
 from tilewright.runtime.linking.module_source import ModuleSource
 from tilewright.runtime.linking.object_file import SEAL, data_object, seal_object
-from tilewright.runtime.linking.symbols import CONSTANTS
+from tilewright.runtime.linking.renaming import FUNCTION, prefixed, with_prefix
+from tilewright.runtime.linking.symbol_file import symbol_file
+from tilewright.runtime.linking.symbols import CONSTANTS, TARGET
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
-from tilewright.support.files import filling, kept_folder, temporary_folder
-from tilewright.support.linker import link_shared, write_library
+from tilewright.support.files import filling, kept_folder, temporary_folder, write_whole
+from tilewright.support.linker import STATIC, link_shared, write_library
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.support.processors import usable_processors
 
@@ -56,19 +60,89 @@ def export_library(
     addons: Sequence[str],
     workspace_dir: str | None,
     options: dict[str, Any],
+    packed_imports: str = "",
 ) -> None:
-    """Writes the objects of modules as one library: .so, .tar or .o by the path's name; in a .tar the source of those that have it.
+    """Writes the objects of modules as one library: .so, .a, .tar or .o by the path's name; in a .tar the source of those that have it.
 
-    options: for source that is compiled now, `options` (flags of the compiler) and `cc`; for `fcompile`, all.
+    options: for source that is compiled now, `options` (flags of the compiler) and `cc`; for `fcompile`, all. `fcompile` may have
+    attributes: `object_format`, the form of the files that it takes; `need_system_lib`; `get_target_triple`, a function that tells the
+    machine of its code; `add_files`, more files for it. packed_imports: a file that holds the imports, instead of our own.
     """
-    objects: dict[str, bytes] = {}
-    flags = [str(o) for o in options.get("options") or ()]
+    flags = _listed(options.get("options"))
     linking = [o for o in flags if o.startswith(("-l", "-L", "-Wl,"))]
     generated = [s for s in sources if isinstance(s, CSource)]
+    if getattr(fcompile, "need_system_lib", False) and not sources[0].system_lib:
+        raise ValueError(
+            f"{path}: this fcompile needs a system library: build with Runtime('cpp', {{'system-lib': True}})"
+        )
     for g in generated:
         g.options = [o for o in flags if o not in linking] or g.options
         g.cc = options.get("cc", g.cc)
+        if (compiler := getattr(fcompile, "cc", None)) is not None:
+            g.cc, g.native = compiler, False
+        elif (told := getattr(fcompile, "get_target_triple", None)) is not None:
+            g.triple = _elsewhere(told()) or g.triple
     archived = [s for s in sources if s.archive is not None] if path.endswith(".tar") and not fcompile else []
+    objects = _objects(sources, archived)
+    if packed_imports:
+        objects.pop("imports.o", None)
+        addons = [*addons, packed_imports]
+    linked = [s for s in sources if s not in archived]
+    prefix = sources[0].prefix
+    if prefix and linked:
+        objects = with_prefix(objects, prefix)
+    maker = next((s.registration for s in linked if s.registration is not None), None)
+    if maker is not None and (path.endswith(STATIC) or linked[0].system_lib):
+        own = {prefixed(name, prefix) for s in linked for name in s.looked_up}
+        objects["registration.o"] = maker(_registered(objects, own, prefix))
+    for source in archived:
+        objects |= source.archive() if source.archive is not None else {}
+    for extra in addons:
+        objects[Path(extra).name] = Path(extra).read_bytes()
+    if not objects:
+        raise ValueError(f"nothing to write into {path}: the module holds no objects")
+    if path.endswith(STATIC) and not fcompile:
+        write_whole(path, archive(objects))
+        return
+    kind = _kind(objects)
+    # Other containers have no place for one, and macOS signs its libraries to the last byte.
+    seal = global_func("runtime.SealFile") if kind.container == ELF or path.endswith(".tar") else None
+    if not fcompile or path.endswith(".so"):
+        objects = _with_place_for_seal(objects, path, kind)
+    by_compiler = bool(generated or options.get("cc")) and path.endswith(".so")
+    if not fcompile and not by_compiler:
+        write_library(objects, Path(path), seal)
+        return
+    with temporary_folder(place=workspace_dir) as folder:
+        files = []
+        for name, data in objects.items():
+            file = folder / name
+            file.write_bytes(data)
+            files.append(str(file))
+        if fcompile:
+            fcompile(path, _in_form(files, sources, folder, fcompile), **options)
+            if seal is not None and path.endswith(".so") and Path(path).is_file():
+                seal(path)
+            return
+        last = next((s for s in generated if s.language == "c++"), generated[0] if generated else None)
+        language, triple = (last.language, last.triple) if last is not None else ("c", None)
+        link_by_compiler(files, Path(path), language, triple, options.get("cc"), linking if generated else flags, seal)
+
+
+def _elsewhere(triple: str | None) -> str | None:
+    """A triple, unless it is that of this machine."""
+    own = triple is None or (triple.split("-")[0] == platform.machine() and platform.system().lower() in triple)
+    return None if own else triple
+
+
+def _listed(options: Any) -> list[str]:
+    """Flags of a compiler, which may be given as one text."""
+    return [options] if isinstance(options, str) else [str(o) for o in options or ()]
+
+
+def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource]) -> dict[str, bytes]:
+    """The objects of modules by name, with those of their constants, facts and imports."""
+    objects: dict[str, bytes] = {}
     linked = [s for s in sources if s not in archived]
     for i, source in enumerate(linked):
         for j, data in enumerate(source.objects):
@@ -81,35 +155,40 @@ def export_library(
     facts = [s.facts for s in linked if s.facts is not None]
     if facts:
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
-        objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", kind)
+        objects["target.o"] = data_object(TARGET, json.dumps(every).encode() + b"\0", kind)
     held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
     if held:
         objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), kind)
-    for source in archived:
-        objects |= source.archive() if source.archive is not None else {}
-    for extra in addons:
-        objects[Path(extra).name] = Path(extra).read_bytes()
-    if not objects:
-        raise ValueError(f"nothing to write into {path}: the module holds no objects")
-    # Other containers have no place for one, and macOS signs its libraries to the last byte.
-    seal = global_func("runtime.SealFile") if kind.container == ELF or path.endswith(".tar") else None
-    objects = _with_place_for_seal(objects, path, kind)
-    if not fcompile and not (generated and path.endswith(".so")):
-        write_library(objects, Path(path), seal)
-        return
-    with temporary_folder(place=workspace_dir) as folder:
-        files = []
-        for name, data in objects.items():
-            file = folder / name
-            file.write_bytes(data)
-            files.append(str(file))
-        if fcompile:
-            fcompile(path, files, **options)
-            if seal is not None and path.endswith(".so") and Path(path).is_file():
-                seal(path)
-        else:
-            last = next((s for s in generated if s.language == "c++"), generated[0])
-            link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking, seal)
+    return objects
+
+
+def _registered(objects: Mapping[str, bytes], own: AbstractSet[str], prefix: str) -> list[str]:
+    """The symbols of objects that the runtime looks up, in their order."""
+    found: dict[str, None] = {}
+    for data in objects.values():
+        for symbol in symbol_file(data).exported if ObjectKind.of(data) is not None else ():
+            name = symbol.removeprefix(prefix)
+            if symbol in own or name.startswith((FUNCTION, "__tilewright_")):
+                found[symbol] = None
+    return list(found)
+
+
+def _in_form(files: list[str], sources: Sequence[ModuleSource], folder: Path, fcompile: Any) -> list[str]:
+    """What `fcompile` takes: objects, or the source of each module in the format that it asks for; and the files that it adds."""
+    form = str(getattr(fcompile, "object_format", "o"))
+    if form not in ("o", "obj", "tar"):
+        texts = [s.texts.get(form) for s in sources if not isinstance(s, CSource)]
+        if any([t is None for t in texts]):
+            raise ValueError(
+                f"this fcompile takes files of the format {form!r}, which the module's code is not written in"
+            )
+        files = [f for f in files if not Path(f).name.startswith("lib")]
+        for i, text in enumerate(texts):
+            assert text is not None
+            file, content = folder / f"lib{i}.{form}", text()
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+            files.insert(i, str(file))
+    return [*files, *[str(f) for f in getattr(fcompile, "add_files", None) or ()]]
 
 
 def _with_place_for_seal(objects: dict[str, bytes], path: str, kind: ObjectKind) -> dict[str, bytes]:
@@ -133,15 +212,36 @@ def _kind(objects: Mapping[str, bytes]) -> ObjectKind:
 
 
 def link_for_loading(path: str) -> str:
-    """A shared library linked from an object or an archive of them; the file is gone when the process ends."""
+    """A shared library linked from an object, a static library, or an archive of objects and source; the file is gone when the process
+    ends."""
     folder = kept_folder("tilewright-load-")
     _folders.append(folder)
-    output = Path(folder.name) / "lib.so"
-    if not path.endswith(".tar"):
-        need_own_kind(path, [Path(path)])
-        link_shared([Path(path)], output)
-        return str(output)
-    place, sources = Path(folder.name), []
+    place = Path(folder.name)
+    output = place / "lib.so"
+    if path.endswith(".tar"):
+        files = _unpacked(path, place)
+    elif path.endswith(STATIC):
+        files = []
+        try:
+            parts = members(Path(path).read_bytes())
+        except ValueError as error:
+            raise TVMError(f"{path} is not a static library: {error}; copy or write it again") from error
+        for k, data in enumerate(parts.values()):
+            files.append(place / f"{k}.o")
+            with filling(place):
+                files[-1].write_bytes(data)
+        if not files:
+            raise TVMError(f"{path} holds no objects")
+    else:
+        files = [Path(path)]
+    need_own_kind(path, files)
+    link_shared(files, output)
+    return str(output)
+
+
+def _unpacked(path: str, place: Path) -> list[Path]:
+    """The objects of an archive in a folder; its source is compiled."""
+    sources = []
     try:
         with tarfile.open(path) as tar:
             for member in tar:
@@ -153,20 +253,23 @@ def link_for_loading(path: str) -> str:
                 with filling(place):
                     if name.endswith(".o"):
                         (place / name).write_bytes(data.read())
-                    elif member.name == FLAGS or member.name == KERNEL_HEADER:
-                        (place / member.name).parent.mkdir(parents=True, exist_ok=True)
-                        (place / member.name).write_bytes(data.read())
+                    elif name.endswith(".a"):
+                        for k, part in enumerate(members(data.read()).values()):
+                            (place / f"{name}_{k}.o").write_bytes(part)
+                    elif name == FLAGS:
+                        (place / FLAGS).write_bytes(data.read())
+                    elif member.name.endswith(KERNEL_HEADER):
+                        (place / KERNEL_HEADER).parent.mkdir(parents=True, exist_ok=True)
+                        (place / KERNEL_HEADER).write_bytes(data.read())
                     elif name.endswith(".c"):
                         sources.append((place / f"{name}.o", data.read().decode()))
-    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
         raise TVMError(f"{path} is not an archive of objects: {said(error)}") from error
     _compile_sources(place, sources)
     files = sorted(place.glob("*.o"))
     if not files:
         raise TVMError(f"{path} holds no objects (*.o) and no source (*.c)")
-    need_own_kind(path, files)
-    link_shared(files, output)
-    return str(output)
+    return files
 
 
 def need_own_kind(path: str, objects: Sequence[Path]) -> None:

@@ -39,6 +39,14 @@ class ModuleSource:
         """Why the code cannot be called in this process; "" when it can."""
         self.archive: Callable[[], Mapping[str, bytes]] | None = None
         """The files of source that a .tar holds instead of the objects, with what compiles them."""
+        self.registration: Callable[[Sequence[str]], bytes] | None = None
+        """Makes the object that registers symbols with the runtime when a program that holds it starts."""
+        self.looked_up: Sequence[str] = ()
+        """Symbols of the objects that the runtime looks up, besides those that begin with its own names."""
+        self.system_lib = False
+        """Whether each library that is written registers itself; static libraries always do."""
+        self.prefix = ""
+        """Before the names of all symbols in libraries ("system_lib_prefix")."""
         self.alone: Callable[[], str] | None = None
         """The C that a .c holds, which needs no header of ours, where `texts` have it with one."""
         self.binary: Callable[[], bytes] | None = None

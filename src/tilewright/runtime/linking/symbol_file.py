@@ -26,6 +26,8 @@ class SymbolFile:
 
     symbols: dict[str, tuple[int, int, int]]
     """(section, value, size) of each."""
+    exported: list[str]
+    """Those that other objects may use."""
 
     @abstractmethod
     def content(self, name: str) -> bytes | None:
@@ -63,7 +65,7 @@ class ElfFile(SymbolFile):
     def _symbols(self) -> dict[str, tuple[int, int, int]]:
         """(section, value, size) of each defined symbol; those of the dynamic table, where there is one, are enough."""
         tables = [s for s in self.sections if s[1] == 11] or [s for s in self.sections if s[1] == 2]
-        found = {}
+        found, self.exported = {}, []
         for _, _, _, offset, size, link in tables:
             strings = self.sections[link][3] if link < len(self.sections) else 0
             form, step = (self.order + "IBBHQQ", 24) if self.wide else (self.order + "IIIBBH", 16)
@@ -73,7 +75,10 @@ class ElfFile(SymbolFile):
                 value, length = fields[4:6] if self.wide else fields[1:3]
                 if name and 0 < section < len(self.sections):
                     end = self.data.find(b"\0", strings + name)
-                    found[self.data[strings + name : end].decode("utf-8", "replace")] = (section, value, length)
+                    symbol = self.data[strings + name : end].decode("utf-8", "replace")
+                    found[symbol] = (section, value, length)
+                    if fields[1 if self.wide else 3] >> 4:
+                        self.exported.append(symbol)
         return found
 
     def content(self, name: str) -> bytes | None:
@@ -112,7 +117,7 @@ class _PlainFile(SymbolFile):
             self.sections, named = self._read()
         except struct.error:
             raise ValueError(CUT) from None
-        self.symbols = {}
+        self.symbols, self.exported = {}, [name for name, _, _ in named]
         starts: dict[int, list[int]] = {}
         for _, section, value in named:
             starts.setdefault(section, []).append(value)

@@ -158,7 +158,7 @@ class ModuleEmitter:
         emitter.declare_params(func)
         emitter.body(func.body)
         symbol = body_symbol(gvar, func)
-        linkage = "hidden " if symbol != name else ""
+        linkage = "hidden " if symbol != name else "weak " if func.attrs.get("tilewright.weak") else ""
         launcher = type(func.body) is For and func.body.kind == ForKind.PARALLEL
         header = f"define {linkage}{emitter.frame.result} @{quoted(symbol)}"
         self.functions.append(

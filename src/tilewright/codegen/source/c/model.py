@@ -14,7 +14,8 @@ from tilewright.codegen.source.c.names import function_name, plain
 from tilewright.codegen.source.c.toolchain import effort_of, flags_text
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.runtime.linking.c_source import include_folder
-from tilewright.runtime.linking.symbols import CONSTANTS, METADATA
+from tilewright.runtime.linking.renaming import prefixed
+from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, LIBRARY, METADATA
 from tilewright.target import Target
 
 LITTLE_ENDIAN = """\
@@ -169,7 +170,7 @@ def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
         functions |= mod.functions
     text = f"{_start(model)}{_emitter(IRModule(functions), target).emit()}{_behind(model, interface)}"
     if model.registered:
-        text += registration(model.registered, declared=True)
+        text += registration(_renamed(model), declared=True)
     comment = f"/* {model.name}: a model, see the header beside. Compiled by: cc {flags_text(target).strip()} -c */\n"
     return {".c": Code(comment + alone(text)), ".h": Code(interface.header(model.unpacked))}
 
@@ -181,13 +182,24 @@ def archive(model: WholeModel, target: Target) -> dict[str, Code]:
     texts[f"{model.name}.c"] = _emitter(model.entry, target).emit([GlobalVar(model.run)]) + _behind(model, interface)
     files = {f"src/{file}": Code(start + text, effort_of(target)) for file, text in texts.items()}
     if model.registered:
-        files["src/registration.c"] = Code(registration(model.registered))
+        files["src/registration.c"] = Code(registration(_renamed(model)))
     files[f"include/{model.name}.h"] = Code(interface.header(model.unpacked))
     return built_from(files, model.name, target)
 
 
 def _start(model: WholeModel) -> str:
-    return "#define TW_NO_RUNTIME\n" if model.unpacked else ""
+    """What stands before a text: macros that give its symbols a prefix."""
+    if model.unpacked:
+        return "#define TW_NO_RUNTIME\n"
+    if not model.prefix:
+        return ""
+    functions = [function_name(f) for f in (*model.kernels, model.run)]
+    names = [*functions, *[f"{f}_impl" for f in functions], CONTEXT, LIBRARY, METADATA, CONSTANTS]
+    return "".join([f"#define {name} {prefixed(name, model.prefix)}\n" for name in dict.fromkeys(names)])
+
+
+def _renamed(model: WholeModel) -> list[str]:
+    return [prefixed(name, model.prefix) for name in model.registered]
 
 
 def alone(text: str) -> str:

@@ -181,7 +181,7 @@ class ModuleEmitter:
         emitter.declare(func)
         emitter.body(func.body)
         result = result_type(func)
-        exported = "TW_HIDDEN" if aot else "TW_EXPORTED"
+        exported = "TW_HIDDEN" if aot else "TW_EXPORTED TW_WEAK" if func.attrs.get("tilewright.weak") else "TW_EXPORTED"
         head = f"{exported} {result} {name}"
         whole = f"{head}({', '.join(emitter.params) or 'void'})"
         named = "" if aot else symbol_text(whole, name, symbol)

@@ -310,6 +310,10 @@ def MakePackedAPI() -> Pass:
     return made
 
 
+WEAK = "tilewright.weak"
+"""Attribute of functions of which each of several objects in a library may have one; the linker keeps the first."""
+
+
 def ExposeEntryFunc() -> Pass:
     """Export the packed entry function of a module as "main", too."""
 
@@ -322,6 +326,7 @@ def ExposeEntryFunc() -> Pass:
         func = mod[gvar]
         params = [Var(p.name, p.type_annotation) for p in func.params]
         attrs = {k: v for k, v in func.attrs.items() if k not in ("tir.is_entry_func", "tilewright.packed_name")}
+        attrs[WEAK] = True
         body = Evaluate(ret(Call("int32", gvar, params)))
         forward = PrimFunc(params, body, None, {}, {**attrs, "global_symbol": PREFIX + "main"})
         return mod.with_functions({**mod.functions, GlobalVar(PREFIX + "main"): forward})
