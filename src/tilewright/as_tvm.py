@@ -60,6 +60,13 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module: types.ModuleType = spec.loader_state[0]
         return module
 
+    def get_code(self, fullname: str) -> types.CodeType | None:
+        """The code of a module that is run as the main program (`-m tvm.driver.tvmc`)."""
+        module = _real(fullname)
+        loader: Any = module.__spec__.loader if module is not None and module.__spec__ is not None else None
+        code: types.CodeType | None = loader.get_code(module.__name__) if module is not None and loader else None
+        return code
+
     def exec_module(self, module: types.ModuleType) -> None:
         # The import system has put the alias's spec on the module; it gets back the one that it was loaded by.
         spec = module.__spec__

@@ -1,7 +1,7 @@
 """Runs the code of a Markdown page, top to bottom in one module, and compares what it prints with what the page shows.
 
 A block of ```python is run; a block of ```text right behind it is what it must print, with "..." for what varies. In a block of
-```console, lines that begin with "$ tilewright" are commands, and what follows each is what it must print.
+```console, lines that begin with "$ " are commands of tilewright, and what follows each is what it must print.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def run_page(path: Path) -> None:
 def run_commands(path: Path, block: Block) -> None:
     """Runs the commands of a block, and compares what each prints, on standard error and output."""
     from tests.cli.command import command
+    from tests.driver.tvmc.command import tvmc
 
+    programs = {"tilewright": command, "tvmc": tvmc}
     commands: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(block.lines, block.line):
         if line.startswith("$ "):
@@ -96,8 +98,8 @@ def run_commands(path: Path, block: Block) -> None:
             commands[-1][2].append(line)
     for number, text, shown in commands:
         words = shlex.split(text, comments=True)
-        assert words[0] == "tilewright", f"{path.name}:{number}: only commands of tilewright are run, not {words[0]}"
-        done = command(*words[1:])
+        assert words[0] in programs, f"{path.name}:{number}: only commands of tilewright are run, not {words[0]}"
+        done = programs[words[0]](*words[1:])
         want, got = "\n".join(shown).strip() + "\n", (done.err + done.out).strip() + "\n"
         if not doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             raise AssertionError(f"{path.name}:{number}: the page shows\n{want}\nbut the command prints\n{got}")

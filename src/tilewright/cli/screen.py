@@ -179,11 +179,13 @@ def line_report(title: str) -> Report:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Prints warnings as lines, without the source line that raised them. Drops deprecation warnings of other packages."""
+    """Prints warnings as lines, without the source line that raised them. Drops those that are for programmers: of what is deprecated in
+    other packages, and of files and folders that are closed late."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **options: told(f"warning: {message}")
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", ResourceWarning)
         yield
 
 

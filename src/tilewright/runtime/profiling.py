@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.runtime import _ffi
-from tilewright.runtime.device import Device
+from tilewright.runtime.device import DEVICES_OF_A_SESSION, Device
 
 
 class Metric:
@@ -256,8 +256,9 @@ class MetricCollector:
 
 
 def device_label(device: _ffi.Device) -> str:
-    """A device as reports name it: cpu0."""
-    return f"{Device.DEVICE_TYPE_TO_NAME.get(device.device_type, device.device_type)}{device.device_id}"
+    """A device as reports name it: cpu0; for one of a session, as the other side would."""
+    kind = device.device_type % DEVICES_OF_A_SESSION
+    return f"{Device.DEVICE_TYPE_TO_NAME.get(kind, kind)}{device.device_id}"
 
 
 def collect(

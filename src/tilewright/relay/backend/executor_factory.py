@@ -177,14 +177,26 @@ class ExecutorFactoryModule:
         return bool(self.executor.get("link-params"))
 
     def get_lib(self) -> runtime.Module:
-        """The library of the kernels. For a graph, it has the parameters only if they are linked."""
-        if self.metadata["executor"] != "graph" or self.links_params:
+        """The library of the kernels. For a graph, it has the parameters only if they are linked. One for another machine can be exported,
+        but not called."""
+        whole = self.metadata["executor"] != "graph" or self.links_params
+        if whole and self.target.is_native:
             return self.lib
+        facts = self.metadata
+        if not whole:
+            facts = {k: facts[k] for k in ("format", "mod_name", "kernels", "target")} | {"executor": "kernels"}
         with self._loading:
             if self._kernels is None:
-                facts = {k: self.metadata[k] for k in ("format", "mod_name", "kernels", "target")}
-                self._kernels = self.loaded_with(facts | {"executor": "kernels"}, None)
+                constants = self.constants() if whole else None
+                load = self.loaded_with if self.target.is_native else self._unloaded_with
+                self._kernels = load(facts, constants)
             return self._kernels
+
+    def _unloaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
+        """A module to export, of code for another machine."""
+        source = self.source(facts, constants)
+        source.why_not_here = f"it was compiled for {self.target.triple}"
+        return self.external.attach(runtime.Module.from_symbols({}, None, source))
 
     def constants(self) -> Any:
         """All constants as one NDArray of bytes; None for a model without constants."""
