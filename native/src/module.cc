@@ -148,7 +148,9 @@ std::vector<DLDevice> devices_of(Args args, int32_t from) {
     if (v.type_index == kTVMFFIDevice) {
       found.push_back(v.v_device);
     } else if (v.type_index == kTVMFFIArray) {
-      for (auto& item : reinterpret_cast<ArrayObject*>(v.v_obj)->items) {
+      auto* list = reinterpret_cast<TVMFFISeqCell*>(v.v_obj + 1);  // which another library may have made
+      for (int64_t k = 0; k < list->size; ++k) {
+        const TVMFFIAny& item = static_cast<TVMFFIAny*>(list->data)[k];
         if (item.type_index != kTVMFFIDevice) fail("TypeError", "expected a list of devices, but it holds a value of type index %d", item.type_index);
         found.push_back(item.v_device);
       }
@@ -400,4 +402,6 @@ TW_EXPORT int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol
   system_symbols()[name] = symbol;
   return 0;
 }
+__attribute__((alias("TVMFFIEnvModLookupFromImports"))) int TWModLookupFromImports(TVMFFIObjectHandle, const char*, TVMFFIObjectHandle*);
+TW_EXPORT __attribute__((alias("TVMFFIEnvModRegisterSystemLibSymbol"))) int TVMBackendRegisterSystemLibSymbol(const char*, void*);
 }

@@ -8,17 +8,7 @@
 
 namespace {
 
-struct FieldInfo;
-struct TypeInfo {
-  int32_t type_index, type_depth;
-  TVMFFIByteArray type_key;
-  const TypeInfo** type_ancestors;
-  uint64_t type_key_hash;
-  int32_t num_fields, num_methods;
-  const FieldInfo* fields;
-  const void* methods;
-  const void* metadata;
-};
+using TypeInfo = TVMFFITypeInfo;
 struct Type {
   TypeInfo info{};
   std::string key;
@@ -198,4 +188,8 @@ TW_EXPORT TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value
   auto* b = reinterpret_cast<const BigInt*>(value->v_obj);
   return {reinterpret_cast<const char*>(b + 1), b->words * 8};
 }
+__attribute__((alias("TVMFFITypeGetOrAllocIndex")))
+int32_t TWTypeIndex(const TVMFFIByteArray*, int32_t, int32_t, int32_t, int32_t, int32_t);
+__attribute__((alias("TVMFFITypeKeyToIndex"))) int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
+__attribute__((alias("TVMFFIGetTypeInfo"))) const TypeInfo* TWTypeInfo(int32_t);
 }

@@ -100,6 +100,16 @@ typedef struct {
   TVMFFIObjectHandle cause_chain, extra_context;
 } TVMFFIErrorCell;
 
+/* A type of objects; the ancestors begin with the root. */
+typedef struct TVMFFITypeInfo {
+  int32_t type_index, type_depth;
+  TVMFFIByteArray type_key;
+  const struct TVMFFITypeInfo** type_ancestors;
+  uint64_t type_key_hash;
+  int32_t num_fields, num_methods;
+  const void *fields, *methods, *metadata;
+} TVMFFITypeInfo;
+
 /* What compiled code needs of a runtime. A library exports one object of this type, `__tilewright_context`, all null;
  * the loader fills it. With null entries the library still runs: loops serially, errors only as return codes. That of
  * compiled code has TVMFFIErrorSetRaisedFromCStr as its set_error, where the process has such a function.
@@ -168,6 +178,29 @@ typedef struct {
   int32_t (*record_event)(void* self, DLDevice device, void* event, void* stream);
   int32_t (*elapsed)(void* self, DLDevice device, void* begin, void* end, double* seconds); /* waits for both */
 } TWDeviceAPI;
+
+/* What programs and plug-ins in C++ need of a runtime: tilewright/base.h finds it. Functions return 0, or leave the error of the thread
+ * and return another number. Objects that they give are references of the caller. New entries come at the end. */
+#define TW_HOST_API_VERSION 1
+typedef struct {
+  int32_t version; /* TW_HOST_API_VERSION */
+  int (*create_function)(void* self, TVMFFISafeCallType call, void (*drop)(void* self), TVMFFIObjectHandle* out);
+  int (*get_global)(const TVMFFIByteArray* name, TVMFFIObjectHandle* out); /* null where there is none */
+  int (*set_global)(const TVMFFIByteArray* name, TVMFFIObjectHandle function, int override_);
+  int (*create_error)(const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace,
+                      TVMFFIObjectHandle cause, TVMFFIObjectHandle extra, TVMFFIObjectHandle* out);
+  void (*raise)(TVMFFIObjectHandle error);
+  void (*take_error)(TVMFFIObjectHandle* out);
+  int (*own)(const TVMFFIAny* view, TVMFFIAny* out);
+  int32_t (*type_index)(const TVMFFIByteArray* key, int32_t static_index, int32_t depth, int32_t slots, int32_t overflow, int32_t parent);
+  const TVMFFITypeInfo* (*type_info)(int32_t type_index);
+  int (*create_tensor)(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, const char* scope, TVMFFIObjectHandle* out);
+  int (*view_tensor)(const DLTensor* like, void* owner, void (*release)(void* owner), TVMFFIObjectHandle* out);
+  int (*from_dlpack)(DLManagedTensor* from, int32_t alignment, int32_t contiguous, TVMFFIObjectHandle* out);
+  int (*to_dlpack)(TVMFFIObjectHandle tensor, DLManagedTensor** out);
+  int (*copy_tensor)(const DLTensor* from, const DLTensor* to); /* waits where one of them is on the CPU */
+} TWHostAPI;
+TW_EXPORT const TWHostAPI* TWGetHostAPI(void);
 
 #ifdef __cplusplus
 }

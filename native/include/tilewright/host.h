@@ -11,49 +11,13 @@
 #ifndef TILEWRIGHT_HOST_H_
 #define TILEWRIGHT_HOST_H_
 
-#include <cstring>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "abi.h"
-
-extern "C" {
-int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out);
-int TVMFFIFunctionCall(TVMFFIObjectHandle f, TVMFFIAny* args, int32_t count, TVMFFIAny* result);
-int TVMFFIObjectIncRef(TVMFFIObjectHandle object);
-int TVMFFIObjectDecRef(TVMFFIObjectHandle object);
-void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* out);
-int TWTensorEmpty(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, TVMFFIObjectHandle* out);
-}
+#include "base.h"
 
 namespace tilewright {
 
-// What a function of the runtime or of a library raised; `kind` is the name of its type, such as "ValueError".
-class Error : public std::runtime_error {
- public:
-  Error(std::string kind, const std::string& message) : std::runtime_error(message), kind_(std::move(kind)) {}
-  const std::string& kind() const { return kind_; }
-
- private:
-  std::string kind_;
-};
-
 namespace detail {
-inline std::string text(const TVMFFIByteArray& bytes) { return std::string(bytes.data, bytes.size); }
-template <typename T>
-T* content(TVMFFIObject* object) { return reinterpret_cast<T*>(object + 1); }
-inline void check(int code) {
-  if (code == 0) return;
-  TVMFFIObjectHandle error = nullptr;
-  TVMFFIErrorMoveFromRaised(&error);
-  if (!error) throw Error("RuntimeError", "a function failed and did not say why");
-  auto* cell = content<TVMFFIErrorCell>(static_cast<TVMFFIObject*>(error));
-  Error found(text(cell->kind), text(cell->message));
-  TVMFFIObjectDecRef(error);
-  throw found;
-}
 template <typename T>
 struct Type;
 template <> struct Type<float> { static constexpr DLDataType code{kDLFloat, 32, 1}; };
@@ -74,47 +38,34 @@ class Function;
 
 // An argument or a result: a number, a text, a device, a tensor, a module, a function, a tuple or a value of a data type. It holds a
 // reference to what it stands for.
-class Value {
+class Value : public detail::Owned {
  public:
-  Value() { set(kTVMFFINone, 0); }
-  Value(bool v) { set(kTVMFFIBool, v); }
-  Value(int v) { set(kTVMFFIInt, v); }
-  Value(int64_t v) { set(kTVMFFIInt, v); }
-  Value(double v) { set(kTVMFFIFloat, 0), any_.v_float64 = v; }
-  Value(DLDevice v) { set(kTVMFFIDevice, 0), any_.v_device = v; }
+  Value() = default;
+  Value(bool v) : Owned(detail::of_int(v, kTVMFFIBool)) {}
+  Value(int v) : Owned(detail::of_int(v)) {}
+  Value(int64_t v) : Owned(detail::of_int(v)) {}
+  Value(double v) : Owned(detail::of_float(v)) {}
+  Value(DLDevice v) : Owned(detail::of_device(v)) {}
   Value(const char* v) : Value(std::string(v)) {}
-  Value(std::string v) : text_(std::move(v)) { set(kTVMFFIRawStr, 0); }
+  Value(std::string v) : Owned(detail::of_text(std::move(v), kTVMFFIStr)) {}
   // Bytes with zeros among them, such as a file of parameters.
-  static Value bytes(std::string data) {
-    Value v(std::move(data));
-    v.any_.type_index = kTVMFFIByteArrayPtr;
-    return v;
-  }
+  static Value bytes(std::string data) { return owned(detail::of_text(std::move(data), kTVMFFIBytes)); }
   // Takes over a reference.
   static Value owned(TVMFFIAny any) {
     Value v;
-    v.any_ = any;
+    static_cast<Owned&>(v) = Owned(any);
     return v;
   }
-  Value(const Value& o) : any_(o.any_), text_(o.text_) { if (is_object()) TVMFFIObjectIncRef(any_.v_ptr); }
-  Value(Value&& o) noexcept : any_(o.any_), text_(std::move(o.text_)) { o.set(kTVMFFINone, 0); }
-  Value& operator=(Value o) noexcept {
-    std::swap(any_, o.any_);
-    std::swap(text_, o.text_);
-    return *this;
-  }
-  ~Value() { if (is_object()) TVMFFIObjectDecRef(any_.v_ptr); }
 
-  bool is_none() const { return any_.type_index == kTVMFFINone; }
-  bool is_tensor() const { return any_.type_index == kTVMFFITensor; }
-  bool is_object() const { return any_.type_index >= kTVMFFIStaticObjectBegin; }
-  int64_t integer() const { return expect(any_.type_index == kTVMFFIInt || any_.type_index == kTVMFFIBool, "an integer"), any_.v_int64; }
-  double number() const { return any_.type_index == kTVMFFIFloat ? any_.v_float64 : static_cast<double>(integer()); }
+  bool is_none() const { return any().type_index == kTVMFFINone; }
+  bool is_tensor() const { return any().type_index == kTVMFFITensor; }
+  bool is_object() const { return detail::is_object(any()); }
+  int64_t integer() const { return expect(any().type_index == kTVMFFIInt || any().type_index == kTVMFFIBool, "an integer"), any().v_int64; }
+  double number() const { return any().type_index == kTVMFFIFloat ? any().v_float64 : static_cast<double>(integer()); }
   std::string string() const {
-    if (any_.type_index == kTVMFFISmallStr || any_.type_index == kTVMFFISmallBytes) return std::string(any_.v_bytes, any_.small_str_len);
-    if (any_.type_index == kTVMFFIRawStr) return text_;
-    expect(any_.type_index == kTVMFFIStr || any_.type_index == kTVMFFIBytes, "a text");
-    return detail::text(*detail::content<TVMFFIByteArray>(any_.v_obj));
+    TVMFFIByteArray found{nullptr, 0};
+    expect(detail::bytes_of(any(), &found), "a text");
+    return detail::text(found);
   }
   Tensor tensor() const;
   Module module() const;
@@ -127,25 +78,10 @@ class Value {
   Value operator[](int64_t field) const;
 
   // As the ABI passes it; valid as long as this.
-  TVMFFIAny raw() const {
-    TVMFFIAny any = any_;
-    if (any.type_index == kTVMFFIRawStr) any.v_c_str = text_.c_str();
-    if (any.type_index == kTVMFFIByteArrayPtr) any.v_ptr = const_cast<TVMFFIByteArray*>(&(bytes_ = {text_.data(), text_.size()}));
-    return any;
-  }
+  const TVMFFIAny& raw() const { return any(); }
   void expect(bool holds, const char* what) const {
-    if (!holds) throw Error("TypeError", std::string(what) + " was expected, but the value has the type index " + std::to_string(any_.type_index));
+    if (!holds) throw Error("TypeError", std::string(what) + " was expected, but the value has the type index " + std::to_string(any().type_index));
   }
-
- private:
-  void set(int32_t type, int64_t word) {
-    any_.type_index = type;
-    any_.zero_padding = 0;
-    any_.v_int64 = word;
-  }
-  TVMFFIAny any_;
-  std::string text_;
-  mutable TVMFFIByteArray bytes_{nullptr, 0};
 };
 
 class Function : public Value {
@@ -153,25 +89,14 @@ class Function : public Value {
   explicit Function(Value v) : Value(std::move(v)) { expect(raw().type_index == kTVMFFIFunction, "a function"); }
   // A function of the runtime, or one that the program registered, by its name.
   static Function global(const std::string& name) {
-    TVMFFIByteArray key{name.data(), name.size()};
-    TVMFFIObjectHandle found = nullptr;
-    detail::check(TVMFFIFunctionGetGlobal(&key, &found));
-    if (!found) throw Error("ValueError", "there is no global function " + name);
-    TVMFFIAny any;
-    any.type_index = kTVMFFIFunction;
-    any.zero_padding = 0;
-    any.v_ptr = found;
-    return Function(owned(any));
+    detail::Held found = detail::find_global(name);
+    if (!found.get()) throw Error("ValueError", "there is no global function " + name);
+    return Function(owned(detail::of_object(found.release())));
   }
   Value call(const std::vector<Value>& args) const {
     std::vector<TVMFFIAny> given;
     for (const Value& a : args) given.push_back(a.raw());
-    TVMFFIAny result;
-    result.type_index = kTVMFFINone;
-    result.zero_padding = 0;
-    result.v_int64 = 0;
-    detail::check(TVMFFIFunctionCall(raw().v_ptr, given.data(), static_cast<int32_t>(given.size()), &result));
-    return owned(result);
+    return owned(detail::call(raw().v_obj, given.data(), static_cast<int32_t>(given.size())).release());
   }
   template <typename... A>
   Value operator()(A&&... args) const { return call(std::vector<Value>{Value(std::forward<A>(args))...}); }
@@ -183,12 +108,8 @@ class Tensor : public Value {
   explicit Tensor(Value v) : Value(std::move(v)) { expect(is_tensor(), "a tensor"); }
   Tensor(const std::vector<int64_t>& shape, DLDataType dtype, DLDevice device = cpu()) {
     TVMFFIObjectHandle made = nullptr;
-    detail::check(TWTensorEmpty(static_cast<int32_t>(shape.size()), shape.data(), &dtype, &device, &made));
-    TVMFFIAny any;
-    any.type_index = kTVMFFITensor;
-    any.zero_padding = 0;
-    any.v_ptr = made;
-    Value::operator=(owned(any));
+    detail::check(host_api().create_tensor(static_cast<int32_t>(shape.size()), shape.data(), &dtype, &device, "", &made));
+    Value::operator=(owned(detail::of_pointer(made, kTVMFFITensor)));
   }
   template <typename T>
   Tensor(const std::vector<int64_t>& shape, const std::vector<T>& elements) : Tensor(shape, detail::Type<T>::code) {

@@ -26,12 +26,17 @@
                                           int32_t num_args __attribute__((unused)),              \
                                           TVMFFIAny* result __attribute__((unused)))
 
-/* Filled by the loader. In braces it is a definition in C++ too. */
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* Filled by the loader. It must not be in a program that merely includes this: it would be taken for that of the libraries which it loads.
+ * So in C++ it is there only where it is used. */
+#if !defined(__cplusplus)
 TW_EXPORT __attribute__((weak)) TWContext __tilewright_context;
-#ifdef __cplusplus
+#elif __cplusplus >= 201703L
+extern "C" {
+TW_EXPORT inline TWContext __tilewright_context = {};
+}
+#else
+extern "C" {
+TW_EXPORT __attribute__((weak)) TWContext __tilewright_context;
 }
 #endif
 

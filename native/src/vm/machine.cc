@@ -116,9 +116,9 @@ class Machine : public ModuleImpl {
       return usable(v, *t, program_->devices[0]);
     }
     if (v.type_index == kTVMFFIArray) {
-      auto* array = reinterpret_cast<ArrayObject*>(v.v_obj);
+      auto* list = reinterpret_cast<TVMFFISeqCell*>(v.v_obj + 1);
       Owned fields;
-      for (auto& item : array->items) fields.values.push_back(structure(item, name));
+      for (int64_t i = 0; i < list->size; ++i) fields.values.push_back(structure(static_cast<TVMFFIAny*>(list->data)[i], name));
       return from_object(&make<AdtObject>(0, fields.release())->header);
     }
     if (v.type_index == adt_type() || v.type_index == closure_type() || v.type_index == ref_type()) return own(v);

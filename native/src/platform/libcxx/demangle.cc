@@ -1,5 +1,5 @@
-// LLVM's C++ library prints the type of an exception that nobody catches by its name in C++, for which it contains 120 KB of code.
-// With this function in its place, the name is printed as the compiler writes it.
+// The C++ libraries print the type of an exception that nobody catches by its name in C++, for which LLVM's contains 120 KB of code, and
+// GNU's 40 KB. With this function in its place, the name is printed as the compiler writes it.
 #include <cstddef>
 
 extern "C" __attribute__((visibility("hidden"))) char* __cxa_demangle(const char*, char*, std::size_t*, int* status) {

@@ -204,4 +204,4 @@ class CSource(ModuleSource):
         """The code with what makes its functions of the older calling convention packed functions."""
         classic = [f for f in self.func_names if re.search(rf"\b{re.escape(f)}\s*\(\s*TVMValue\s*\*", self.code)]
         added = "".join([f"TW_CLASSIC_FUNC({f})\n" for f in classic])
-        return f"{self.code}\n#include <tvm/runtime/c_runtime_api.h>\n{added}" if classic else self.code
+        return f"{self.code}\n#include <tilewright/classic_func.h>\n{added}" if classic else self.code
