@@ -17,6 +17,8 @@ class ModuleImpl {
  public:
   virtual ~ModuleImpl() = default;
   virtual const char* kind() const = 0;
+  // What tells its class: the address of the class's kClass.
+  virtual const void* class_of() const { return nullptr; }
   virtual Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) = 0;
   // For the module's own code, which may keep it: a function that does not keep the module alive.
   virtual Ref<FunctionObject> inner_function(const std::string&, ModuleObject*) { return {}; }
@@ -32,6 +34,11 @@ struct ModuleObject : ObjectBase<ModuleObject> {
   explicit ModuleObject(std::unique_ptr<ModuleImpl> i) : ObjectBase(kTVMFFIModule), impl(std::move(i)) {}
   Ref<FunctionObject> find(const std::string& name, bool query_imports);
 };
+// A module's implementation, where it is of a class that has a kClass; else null. (The library is compiled without type information.)
+template <typename T>
+T* implementation(ModuleObject* module) {
+  return module->impl->class_of() == &T::kClass ? static_cast<T*>(module->impl.get()) : nullptr;
+}
 Ref<ModuleObject> make_module(std::unique_ptr<ModuleImpl> impl);
 ModuleObject* as_module(const TVMFFIAny& value);
 

@@ -277,7 +277,7 @@ TVMFFIAny StaticExecutor::load_params(Args args) {
 }
 // (other executor, parameters): uses the other one's memory for the inputs that the parameters name.
 TVMFFIAny StaticExecutor::share_params(Args args) {
-  auto* other = dynamic_cast<StaticExecutor*>(as_module(args[0])->impl.get());
+  auto* other = implementation<StaticExecutor>(as_module(args[0]));
   if (!other) fail("TypeError", "share_params takes another executor of a static graph, but was given a module of kind %s", as_module(args[0])->impl->kind());
   if (other == this) return none();
   Use use(*this);

@@ -29,6 +29,8 @@ int64_t bytes_in_memory(const DLTensor& t);
 
 class StaticExecutor : public ModuleImpl {
  public:
+  static constexpr char kClass = 0;
+  const void* class_of() const override { return &kClass; }
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override;
 
  protected:

@@ -43,7 +43,9 @@ int32_t call_remote(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny*
 class RemoteModule : public ModuleImpl {
  public:
   RemoteModule(std::shared_ptr<Endpoint> session, uint64_t handle) : remote(std::move(session), handle) {}
+  static constexpr char kClass = 0;
   const char* kind() const override { return "rpc"; }
+  const void* class_of() const override { return &kClass; }
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
     const auto session = remote.session;
     auto find = session->function("tvm.rpc.server.ModuleGetFunction");
@@ -69,7 +71,9 @@ class RemoteModule : public ModuleImpl {
 class SessionModule : public ModuleImpl {
  public:
   explicit SessionModule(std::shared_ptr<Endpoint> s) : session(std::move(s)) {}
+  static constexpr char kClass = 0;
   const char* kind() const override { return "rpc"; }
+  const void* class_of() const override { return &kClass; }
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject*) override { return session->function(name); }
   std::shared_ptr<Endpoint> session;
 };
@@ -182,7 +186,7 @@ const int registered = [] {
   });
   // (module of a session, name): the global function of that name on the module's side; none where there is none.
   register_global("rpc.SessionFunction", [](Args args) {
-    auto* module = dynamic_cast<RemoteModule*>(as_module(args[0])->impl.get());
+    auto* module = implementation<RemoteModule>(as_module(args[0]));
     if (!module) fail("TypeError", "expected a module of a session");
     auto found = module->remote.session->function(as_string(args[1]));
     return found ? from_ref(std::move(found)) : none();
@@ -195,7 +199,7 @@ const int registered = [] {
 }  // namespace
 
 std::shared_ptr<Endpoint> session_in(const TVMFFIAny& module) {
-  auto* session = dynamic_cast<SessionModule*>(as_module(module)->impl.get());
+  auto* session = implementation<SessionModule>(as_module(module));
   if (!session) fail("TypeError", "expected a session");
   return session->session;
 }
@@ -215,7 +219,7 @@ const RemoteHandle* remote_handle(const TVMFFIAny& v) {
     return f->cell.safe_call == call_remote ? static_cast<RemoteHandle*>(f->self) : nullptr;
   }
   if (v.type_index != kTVMFFIModule) return nullptr;
-  auto* module = dynamic_cast<RemoteModule*>(as_module(v)->impl.get());
+  auto* module = implementation<RemoteModule>(as_module(v));
   return module ? &module->remote : nullptr;
 }
 

@@ -28,7 +28,7 @@ Report = Callable[[int, int, str], None]
 
 COMMON = (
     "-std=c++17", "-g0", "-DNDEBUG", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections",
-    "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables",
+    "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-rtti",
 )  # fmt: skip
 HOT, COLD = "-O2", "-Os"
 COLD_LIST = "cold_sources.txt"
@@ -76,28 +76,61 @@ def runtime_sources(machine: Machine, sources: Sources | None = None) -> list[Pa
     return chosen
 
 
+SERVER = "tilewright_rpc"
+POPEN_SERVER = "posix_popen_server.cc"
+"""The source of the other program in the folder of the server, for `rpc.with_minrpc`."""
+
+
+def server_sources(machine: Machine, sources: Sources | None = None) -> list[Path]:
+    """The sources of the server for a machine, without those of the runtime."""
+    root = (sources or native_sources()).root / "server"
+    parts = [path for folder in machine.system.platform for path in sorted((root / folder).glob("*.cc"))]
+    if not parts:
+        raise TVMError(
+            f"there is no server for {machine.name}: {machine.system.name} has no processes and sockets for it"
+        )
+    return [path for path in sorted(root.glob("*.cc")) if path.name != POPEN_SERVER] + parts
+
+
 def build_runtime(
-    machine: Machine, output: Path, report: Report | None = None, sources: Sources | None = None
+    machine: Machine,
+    output: Path,
+    rpc: bool = False,
+    report: Report | None = None,
+    sources: Sources | None = None,
 ) -> Built:
     """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive, or the files of a package.
+
+    rpc: also the server for clients of `tilewright.rpc`, a program that contains the runtime.
 
     Raises TVMError where zig is missing or fails, and where files cannot be written.
     """
     sources = sources or native_sources()
-    objects = compiled(machine, runtime_sources(machine, sources), sources, report)
     system = machine.system
+    files = runtime_sources(machine, sources)
+    extra = server_sources(machine, sources) if rpc else []
+    found = compiled(machine, [*files, *extra], sources, report)
+    objects = {name: data for name, data in found.items() if not name.startswith("server_")}
     shared = _linked(machine, objects, (*system.shared, *_exports(system, sources), "-s"), system.library)
     archive = _archived(objects, system.archive) if system.archive else b""
-    output.mkdir(parents=True, exist_ok=True)
-    built = Built(output / system.library, output / system.archive if archive else None, None)
+    name = SERVER + system.program
+    program = _linked(machine, found, ("-s",), name) if rpc else b""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TVMError(f"the folder {output} cannot be made: {error.strerror or error}") from error
+    built = Built(output / system.library, output / system.archive if archive else None, output / name if rpc else None)
     write_whole(built.library, shared)
     if built.archive is not None:
         write_whole(built.archive, archive)
+    if built.server is not None:
+        write_whole(built.server, program)
+        built.server.chmod(0o755)
     if machine.also:
-        build_runtime(MACHINES[machine.also], output, report, sources)
+        build_runtime(MACHINES[machine.also], output, False, report, sources)
     if system.package:
-        for name, data in package_files(sources.root / system.package).items():
-            write_whole(output / name, data)
+        for file, data in package_files(sources.root / system.package).items():
+            write_whole(output / file, data)
     return built
 
 
@@ -128,7 +161,7 @@ def compiled(
         for path in files:
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
-            level = COLD if name.removeprefix("src/") in cold else HOT
+            level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else HOT
             command = [*_compiler(machine), *COMMON, *machine.system.options, level]
             own = [f"-I{folder}" for folder in (sources.include, sources.root / "src", *_zig_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")

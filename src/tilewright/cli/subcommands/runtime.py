@@ -31,6 +31,7 @@ def runtime_group() -> None:
     metavar="MACHINE",
     help="The machine: a triple (aarch64-linux-gnu), an architecture (riscv64), or a board (raspberry-pi/5).",
 )
+@click.option("--rpc", is_flag=True, help="Also build the server for clients on other machines (tilewright_rpc).")
 @click.option(
     "-o",
     "--output",
@@ -39,12 +40,13 @@ def runtime_group() -> None:
     help="The folder to write to; by default the current one.",
 )
 @shown
-def runtime_build(name: str, output: Path, form: Form) -> None:
-    """Compile the runtime for a machine by zig (`pip install tilewright[cross]`): a shared library and a static archive.
+def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
+    """Compile the runtime for a machine by zig (`pip install tilewright[cross]`): a shared library, a static archive, and
+    with --rpc the program by which clients load, run and measure models there (`./tilewright_rpc server --help`).
 
     \b
     tilewright runtime build --target aarch64-linux-gnu -o board
-    tilewright runtime build --target raspberry-pi/5 -o board
+    tilewright runtime build --target raspberry-pi/5 --rpc -o board
     """
     from tilewright.cli.screen import in_bytes, progress
     from tilewright.deploy.machines import machine_of
@@ -52,7 +54,7 @@ def runtime_build(name: str, output: Path, form: Form) -> None:
 
     machine = machine_of(name)
     with progress(f"building the runtime for {machine.name}") as report:
-        built = build_runtime(machine, output, report)
+        built = build_runtime(machine, output, rpc, report)
     rows = [
         {"what": what, "file": str(path), "bytes": path.stat().st_size}
         for what, path in built._asdict().items()

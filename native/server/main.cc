@@ -1,0 +1,59 @@
+#include <cstdio>
+
+#include "../src/core.h"
+#include "files.h"
+#include "server.h"
+#include "system.h"
+
+namespace tw::server {
+namespace {
+
+void load(const std::string& path) {
+  TVMFFIAny name = from_string(path);
+  TVMFFIAny module = call(get_global("runtime.ModuleLoadFromFile").get(), &name, 1);
+  destroy(name);
+  destroy(module);
+}
+
+// One client, until it ends the session.
+void serve_pipe(const Options& options) {
+  const Stream stream = take_standard_streams();
+  struct Folder {
+    std::string path;
+    ~Folder() { remove_folder(path); }
+  } folder{make_folder(options.work_dir)};
+  run_session({stream, "the program that runs this one", folder.path, options.message, options.disk, options.silence, options.idle, options.silent});
+}
+
+int run(std::vector<std::string> words) {
+  const bool help = words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help";
+  if (help) return fputs(kUsage, words.empty() ? stderr : stdout), words.empty() ? 2 : 0;
+  const std::string command = words[0];
+  if (command != "server" && command != "pipe" && command != "--pipe") {
+    fprintf(stderr, "error: there is no command `%s`: it is server or pipe; --help shows their options\n", command.c_str());
+    return 2;
+  }
+  words.erase(words.begin());
+  for (auto& word : words)
+    if (word == "--help" || word == "-h") return fputs(kUsage, stdout), 0;
+  const int failed = guarded([&] {
+    const Options options = read_options(words);
+    begin_system();
+    for (auto& library : options.libraries) load(library);
+    if (command == "server") {
+      catch_stops();
+      serve(options);
+    } else {
+      serve_pipe(options);
+    }
+  });
+  if (!failed) return 0;
+  Ref<ErrorObject> error = take_raised();
+  fprintf(stderr, "error: %s\n", error ? error->message.c_str() : "unknown");
+  return error && error->kind == "ValueError" ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace tw::server
+
+int main(int argc, char** argv) { return tw::server::run({argv + 1, argv + argc}); }
