@@ -70,7 +70,7 @@ build/apache-tvm/.done: pyproject.toml
 	build/apache-tvm/bin/python -m pip install --quiet --disable-pip-version-check apache-tvm numpy cloudpickle psutil tornado
 	@touch $@
 
-test-rpc: $(VENV)/.extra-test build/apache-tvm/.done  ## sessions with apache-tvm's client, server and tracker, in both directions (a minute)
+test-rpc: $(VENV)/.extra-test build/apache-tvm/.done  ## sessions with apache-tvm's client, server, tracker and proxy, in both directions (a minute)
 	APACHE_TVM=build/apache-tvm/bin/python $(BIN)/python -m pytest -q tests/rpc/apache_tvm.py
 
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.

@@ -342,6 +342,11 @@ void register_modules() {
   register_global("runtime.ModuleGetFunction", [](Args args) {
     return from_ref(as_module(args[0])->find(as_string(args[1]), as_int(args[2], "query_imports") != 0));
   });
+  // The path of a module's library; other words, or none, for one that is no file.
+  register_global("runtime.ModuleLabel", [](Args args) {
+    const Code* code = as_module(args[0])->impl->code();
+    return from_string(code ? code->library->label() : "");
+  });
   register_global("runtime.ModuleGetTypeKey", [](Args args) { return from_string(as_module(args[0])->impl->kind()); });
   register_global("runtime.ModuleImport", [](Args args) {
     auto* module = as_module(args[0]);

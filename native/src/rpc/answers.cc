@@ -24,6 +24,14 @@ const DLTensor& tensor_arg(const TVMFFIAny& v) {
   if (!t) fail("RPCError", "a message lacks its tensor");
   return *t;
 }
+// A device that the client asks for: the message says which there are.
+void check_device_there(DLDevice device) {
+  if (find_device_api(device.device_type)) return need_device(device);
+  std::string known;
+  for (int32_t type = 1; type < kMask; ++type)
+    if (find_device_api(type)) known += (known.empty() ? "" : ", ") + device_text({type, 0});
+  fail("ValueError", "the server has no device %s; it has %s", device_text(device).c_str(), known.c_str());
+}
 TVMFFIAny pointer(const void* p) {
   TVMFFIAny a = none();
   a.type_index = kTVMFFIOpaquePtr;
@@ -237,7 +245,7 @@ TVMFFIAny Endpoint::answer_system(Code code, Args args) {
 
 void* Endpoint::allocate(DLTensor& like, const char* scope) {
   if (like.device.device_type >= kMask) fail("ValueError", "a device of another session cannot be used here");
-  need_device(like.device);
+  check_device_there(like.device);
   const int64_t bytes = checked_bytes(like);
   const TWDeviceAPI& api = device_api(like.device.device_type);
   void* data = nullptr;

@@ -461,9 +461,8 @@ void Endpoint::begin() {
     }
     for (size_t i = first; i < last; ++i) {
       TVMFFIAny found = none();
-      const int failed = guarded([&] { wait(&found); });
-      if (ended_) throw Lost{{"RPCError", format("the connection to %s is lost", peer().c_str())}};
-      if (failed) take_raised();  // nobody is there to be told
+      const auto error = guarded([&] { wait(&found); }) ? take_raised() : Ref<ErrorObject>();
+      if (ended_) throw Lost{{"RPCError", error->message}};  // other errors are nobody's: who freed it is gone
       destroy(found);
     }
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -18,6 +19,7 @@ from tilewright.runtime import Device, Module
 from tilewright.runtime import device as local_device
 from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
 from tilewright.support.errors import RPCError
+from tilewright.support.near import did_you_mean
 
 PIECE = 32 << 20
 """Bytes of a file that go in one message, where the server takes files in pieces."""
@@ -40,17 +42,24 @@ class RPCSession:
         """A function that is registered on the server. Raises AttributeError if there is none of that name."""
         found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self._sess, name, False)
         if found is None:
-            raise AttributeError(f"the server has no function `{name}`")
+            raise AttributeError(f"the server has no function `{name}`{did_you_mean(name, self._names())}")
         return found
+
+    def _names(self) -> list[str]:
+        """The server's functions; none where it does not list them."""
+        names = global_func("runtime.ModuleGetFunction")(self._sess, "ffi.FunctionListGlobalNames", False)
+        with contextlib.suppress(TypeError, RPCError):
+            return list(names())
+        return []
 
     def _function(self, *names: str) -> PackedFunc:
         """The first of these functions that the server has; asked for once."""
         for name in names:
             if name not in self._remote_funcs:
-                try:
-                    self._remote_funcs[name] = self.get_function(name)
-                except AttributeError:
+                found = global_func("runtime.ModuleGetFunction")(self._sess, name, False)
+                if found is None:
                     continue
+                self._remote_funcs[name] = found
             return self._remote_funcs[name]
         raise AttributeError(f"the server has no function `{names[0]}`")
 
@@ -315,8 +324,13 @@ class TrackerSession:
         if self._sock is None:
             raise RPCError("the connection to the tracker is closed")
         self._sock.settimeout(timeout)
-        base.sendjson(self._sock, message)
-        code, value = base.recvjson(self._sock)
+        try:
+            base.sendjson(self._sock, message)
+            code, value = base.recvjson(self._sock)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise RPCError(f"the connection to the tracker {self._addr[0]}:{self._addr[1]} is lost: {error}") from error
         self._sock.settimeout(None)
         if code != TrackerCode.SUCCESS:
             raise RPCError(f"the tracker refused: {value}")

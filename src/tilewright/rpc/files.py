@@ -88,6 +88,7 @@ def offer(folder: Path, most: int | None = None) -> None:
         "listdir": lambda path: ",".join(sorted(os.listdir(existing(path)))),
         "workpath": lambda path: str(inside(folder, path)),
         "load_module": lambda path: load_library(str(existing(path))),
+        "near_functions": lambda module, name: module.near_functions(name),
     }
     for name, function in functions.items():
         register_func(PREFIX + name, function, override=True)

@@ -18,6 +18,7 @@ from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
 from tilewright.support.errors import RPCError
 from tilewright.support.files import write_whole
+from tilewright.support.near import did_you_mean
 
 
 class ModulePropertyMask:
@@ -115,8 +116,25 @@ class Module(_ffi.Object):
         found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, query_imports)
         if found is None:
             self._refuse_elsewhere(f"the module's function `{name}`")
-            raise AttributeError(f"the module has no function `{name}`")
+            raise AttributeError(f"the module has no function `{name}`{self.near_functions(name)}")
         return found
+
+    def near_functions(self, name: str) -> str:
+        """ "; did you mean ...?" with near names of its functions, as far as they can be listed: those of a library, here or on a server."""
+        if self.type_key == "rpc":
+            ask = global_func("rpc.SessionFunction")(self, "tvm.rpc.server.near_functions")
+            return ask(self, name) if ask is not None else ""
+        path = Path(global_func("runtime.ModuleLabel")(self))
+        if not path.is_file():
+            return ""
+        from tilewright.runtime.linking.symbol_file import symbol_file
+
+        try:
+            symbols = symbol_file(path.read_bytes()).symbols
+        except (OSError, ValueError):
+            return ""
+        prefix = "__tvm_ffi_"
+        return did_you_mean(name, [s.removeprefix(prefix) for s in symbols if s.startswith(prefix)])
 
     def _refuse_elsewhere(self, what: str) -> None:
         """AttributeError where the code is another machine's."""
