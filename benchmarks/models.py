@@ -3,6 +3,7 @@
 Every maker returns the path of an .onnx file. Names:
 
     resnet50 mobilenetv2 bert_base gpt2 vit_b16 convnext_t          full size, from the transformers configurations
+    bert_six                                                        BERT of six layers
     gpt2_decode                                                     one token of GPT-2 behind 128 whose keys and values are inputs
     efficientnet_lite0                                              full size, from benchmarks/networks.py
     resnet_small mobilenet_small bert_small gpt2_small vit_small    the same graphs with few layers and small widths
@@ -113,6 +114,7 @@ _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
     "mobilenetv2": _vision("MobileNetV2Config", "MobileNetV2ForImageClassification", 224, num_labels=1001),
     "vit_b16": _vision("ViTConfig", "ViTForImageClassification", 224, num_labels=1000),
     "bert_base": _language("BertConfig", "BertModel", 128),
+    "bert_six": _language("BertConfig", "BertModel", 128, num_hidden_layers=6),
     "gpt2": _language("GPT2Config", "GPT2LMHeadModel", 128, **_GPT),
     "resnet_small": _vision(
         "ResNetConfig",
@@ -173,6 +175,7 @@ FULL = (
     "vit_b16",
     "convnext_t",
     "bert_base",
+    "bert_six",
     "gpt2",
     "gpt2_decode",
 )
