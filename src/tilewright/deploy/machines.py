@@ -65,7 +65,7 @@ WEBASSEMBLY = System(
     archive="",
     links=("-Wl,--gc-sections", "-Wl,-z,stack-size=1048576", "-Wl,--export-table", "-Wl,--growable-table"),
     shared=("-mexec-model=reactor",),
-    options=("-fexceptions", "-fwasm-exceptions"),
+    options=("-fexceptions", "-fwasm-exceptions", "-frtti"),
     zig_sources=("libcxxabi/src", "libcxx/src", "libunwind/include", "libunwind/src"),
     package="javascript",
 )  # fmt: skip
