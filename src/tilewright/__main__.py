@@ -1,22 +1,31 @@
-"""The start of the command line (`tilewright`, `python -m tilewright`), which handles interrupts before it loads anything else."""
+"""The start of the command lines (`tilewright`, `python -m tilewright`, `tvmc`), which handles interrupts before it loads anything else."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Runs `tilewright`."""
+    start("tilewright.cli")
+
+
+def tvmc() -> None:
+    """Runs `tvmc`."""
+    start("tilewright.driver.tvmc.main")
+
+
+def start(module: str) -> None:
+    """Runs the main function of a module."""
     # Where a shell has interrupts ignored (a command in the background), they stay so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupted)
     try:
-        from tilewright.cli import main as run
-
-        run()
+        import_module(module).main()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)

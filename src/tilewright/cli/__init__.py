@@ -13,6 +13,8 @@ import click
 
 from tilewright.support.errors import InternalError, TVMError, environment_fault
 
+DEFECT = 70
+"""The exit code for a defect of the compiler."""
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -73,19 +75,23 @@ def main() -> None:
 
 def tell(error: Exception) -> int:
     """Prints an error; returns the exit code."""
+    fault = fault_of(error)
+    if fault is not None:
+        complain(fault)
+        return 1
+    complain(f"the compiler failed unexpectedly\n{report_defect()}")
+    return DEFECT
+
+
+def fault_of(error: Exception) -> str | None:
+    """What an error says to a user; None for one that was not foreseen."""
     raised = isinstance(error, TVMError) and not isinstance(error, InternalError)
     fault = str(error) if raised else environment_fault(error)
     if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
         # Functions that write files name them; an error without a name is about standard output.
         forget_output()
         fault = f"standard output cannot be written: {error.strerror}"
-    if fault is None and isinstance(error, InternalError):
-        fault = str(error)
-    if fault is not None:
-        complain(fault)
-        return 1
-    complain(f"the compiler failed unexpectedly\n{report_defect()}")
-    return 70
+    return str(error) if fault is None and isinstance(error, InternalError) else fault
 
 
 def complain(fault: str) -> None:

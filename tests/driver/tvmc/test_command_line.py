@@ -274,6 +274,24 @@ def test_what_is_wrong(place: Path) -> None:
     assert not (place / "wrong.tar").exists()
 
 
+def test_functions_for_programs_without_the_runtime(place: Path) -> None:
+    options = ["--target=c", "--executor=aot", "--executor-aot-unpacked-api=1"]
+    wrong = told("compile", place / "dense.onnx", "-o", place / "crt.tar", *options)
+    assert wrong.endswith('pass runtime=Runtime("crt") with it')
+    assert tvmc("compile", place / "dense.onnx", "-o", place / "crt.tar", *options, "--runtime=crt").code == 0
+    assert told("run", place / "crt.tar").endswith("nothing that runs them; compile it with --runtime cpp")
+
+
+def test_output_that_nobody_reads(place: Path) -> None:
+    command = [sys.executable, "-m", "tilewright.driver.tvmc", "run", place / "dense.tar", "--print-top", "2"]
+    for output, code, said in (("pipe", 1, ""), ("/dev/full", 4, "Error: standard output cannot be written: ")):
+        reader, writer = os.pipe() if output == "pipe" else (os.open(output, os.O_RDONLY), os.open(output, os.O_WRONLY))
+        os.close(reader)
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        os.close(writer)
+        assert done.returncode == code and done.stderr.startswith(said) and bool(done.stderr) == bool(said), done.stderr
+
+
 def test_without_a_command() -> None:
     done = tvmc()
     assert (done.code, done.out) == (1, "") and "tvmc run --inputs picture.npz" in done.err

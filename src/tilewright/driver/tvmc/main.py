@@ -46,7 +46,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     open_streams()
     try:
         code = run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         code = 130
@@ -61,29 +60,31 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Runs a command line; returns its exit code. What is wrong is said on standard error."""
     try:
-        return _run(argv)
+        code = _run(argv)
+        sys.stdout.flush()
+        return code
     except TVMCImportError as error:
         sys.stderr.write(f'Package "{error}" is not installed. Hint: "pip install {error}".\n')
         return NOT_INSTALLED
-    except (argparse.ArgumentError, SystemExit) as error:
-        return int(error.code or 0) if isinstance(error, SystemExit) else 2
+    except SystemExit as error:  # argparse has said what is wrong, or printed help
+        return int(error.code or 0)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         return _told(error)
 
 
 def _told(error: Exception) -> int:
     """Says what is wrong; returns the exit code."""
-    from tilewright.cli import report_defect
+    from tilewright.cli import DEFECT, fault_of, report_defect
     from tilewright.cli.screen import visible
-    from tilewright.support.errors import InternalError, TVMError, environment_fault
 
-    raised = isinstance(error, TVMError) and not isinstance(error, InternalError)
-    fault = str(error) if raised else environment_fault(error)
+    fault = fault_of(error)
     if fault is not None:
         sys.stderr.write(f"Error: {visible(fault)}\n")
         return FAILED
     sys.stderr.write(f"Error: tvmc failed unexpectedly\n{report_defect()}\n")
-    return 70
+    return DEFECT
 
 
 def _run(argv: list[str]) -> int:

@@ -69,7 +69,7 @@ def _number(call: Call) -> int:
 
 def _lines(main: Function, order: list[Call]) -> dict[Call, str]:
     """The line of each operator in the text of the program."""
-    text = [line.strip().split(" /* ty=")[0] for line in str(main).splitlines() if _CALL.match(line)]
+    text = [re.sub(r" /\* ty=.*? \*/", "", line.strip()) for line in str(main).splitlines() if _CALL.match(line)]
     if len(text) != len(order):
         text = [str(e.operator.name) for e in order]
     return dict(zip(order, [t if len(t) <= LENGTH else t[: LENGTH - 3] + "..." for t in text], strict=True))

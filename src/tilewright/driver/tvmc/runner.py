@@ -314,7 +314,13 @@ def _profiled(package: TVMCPackage, library: Module, dev: Device, values: Mappin
 
 
 def _model_name(library: Module) -> str:
-    return str(json.loads(library["get_metadata"]())["mod_name"])
+    """The name under which a library makes the executor of its model."""
+    try:
+        return str(json.loads(library["get_metadata"]())["mod_name"])
+    except AttributeError:
+        raise TVMCException(
+            "the package holds functions for programs without this runtime, and nothing that runs them; compile it with --runtime cpp"
+        ) from None
 
 
 def run_machine(
