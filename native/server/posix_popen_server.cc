@@ -1,17 +1,17 @@
-// A program that serves one client on its standard input and output, with the code that is linked into it (system_lib): what
-// rpc.with_minrpc adds to a model's objects.
-#include "../src/core.h"
-#include "files.h"
-#include "options.h"
-#include "system.h"
+// A program that serves one client on the socket that is its standard input and output, with the code that is linked into it (system_lib):
+// what rpc.with_minrpc adds to a model's objects. It needs the runtime library alone.
+#include <tilewright/host.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 int main() {
-  using namespace tw::server;
-  const Options options;
-  begin_system();
-  const tw::Stream stream = take_standard_streams();
-  std::string folder;
-  if (tw::guarded([&] { folder = make_folder(""); })) return 1;
-  run_session({stream, "the program that runs this one", folder, options.message, options.disk, options.silence, options.idle, true});
-  remove_folder(folder);
+  const int socket = dup(0);
+  dup2(2, 1);  // what the code prints is none of the answers
+  try {
+    tilewright::Function::global("rpc.Serve")(socket, "the program that runs this one");
+  } catch (const tilewright::Error& error) {
+    fprintf(stderr, "the session failed: %s\n", error.what());
+    return 1;
+  }
 }

@@ -13,7 +13,8 @@ import pytest
 import tilewright as tvm
 from tests.rpc.test_servers import is_process, until
 from tests.rpc.test_sessions import functions
-from tilewright import rpc
+from tilewright import rpc, te
+from tilewright.contrib import cc
 from tilewright.support.errors import RPCError
 
 LOOPBACK = "127.0.0.1"
@@ -111,3 +112,40 @@ def test_programs_that_are_none(tmp_path: Path) -> None:
         match="the program /bin/false has closed the connection|the connection to the program /bin/false is lost",
     ):
         rpc.PopenSession(["/bin/false"])
+
+
+def test_a_program_of_a_model(tmp_path: Path, servers: list[rpc.Server]) -> None:
+    """The model's objects and a server, linked; run here, and sent to a server that runs it."""
+    program = tmp_path / "program"
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="b")
+    module = tvm.build(te.create_schedule(b.op), [a, b], "llvm -system-lib", name="add_one")
+    module.export_library(str(program), fcompile=rpc.with_minrpc(cc.create_executable))
+    args = ["rpc.PopenSession", program.read_bytes()]
+    for remote in (
+        rpc.PopenSession([program]),
+        rpc.connect(LOOPBACK, servers[0].port, "x0", session_timeout=60, session_constructor_args=args),
+    ):
+        x = tvm.nd.array(np.arange(8, dtype="float32"), remote.cpu(0))
+        y = tvm.nd.empty((8,), "float32", remote.cpu(0))
+        library = remote.system_lib()
+        library["add_one"](x, y)
+        np.testing.assert_array_equal(y.numpy(), np.arange(8) + 1)
+        assert library.time_evaluator("add_one", remote.cpu(0), number=3)(x, y).mean > 0
+        del remote, x, y, library
+    with pytest.raises(RuntimeError, match="there is no server 'other': .*/other.cc does not exist"):
+        rpc.with_minrpc(cc.create_executable, "other")
+    with pytest.raises(RuntimeError, match="there is no libnone.so in"):
+        rpc.with_minrpc(cc.create_executable, runtime="libnone")
+
+
+def test_a_library_that_the_server_links(servers: list[rpc.Server], tmp_path: Path) -> None:
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="b")
+    module = tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="add_one")
+    remote = rpc.connect(LOOPBACK, servers[0].port, "x0", session_timeout=60)
+    for name in ("lib.tar", "lib.o"):
+        module.export_library(str(tmp_path / name))
+        remote.upload(str(tmp_path / name))
+        (tmp_path / "lib.so").write_bytes(remote.download_linked_module(name))
+        assert tvm.runtime.load_module(str(tmp_path / "lib.so"))["add_one"] is not None

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-import tilewright.deploy
 from tilewright.deploy.javascript import package_files
 from tilewright.deploy.machines import MACHINES, Machine, System
+from tilewright.runtime.libinfo import find_source_path
 from tilewright.runtime.linking.c_source import include_folder
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
@@ -56,10 +56,8 @@ class Built(NamedTuple):
 
 def native_sources() -> Sources:
     """The native sources: those of the repository that this package is imported from, else those that the package contains."""
-    repository = Path(tilewright.deploy.__file__).parents[3] / "native"
-    if (repository / "CMakeLists.txt").is_file():
-        return Sources(repository, repository / "include")
-    return Sources(Path(include_folder()).parent / "native", Path(include_folder()))
+    root = Path(find_source_path())
+    return Sources(root, root / "include" if (root / "include").is_dir() else Path(include_folder()))
 
 
 def runtime_sources(machine: Machine, sources: Sources | None = None) -> list[Path]:

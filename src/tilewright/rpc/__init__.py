@@ -10,6 +10,7 @@ model = graph_executor.GraphModule(module["default"](remote.cpu()))
 from tilewright.rpc.base import RPC_SESS_MASK
 from tilewright.rpc.client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
 from tilewright.rpc.limits import Limits
+from tilewright.rpc.minrpc import with_minrpc
 from tilewright.rpc.proxy import Proxy
 from tilewright.rpc.server import Server
 from tilewright.rpc.tracker import Tracker
@@ -26,4 +27,5 @@ __all__ = [
     "TrackerSession",
     "connect",
     "connect_tracker",
+    "with_minrpc",
 ]

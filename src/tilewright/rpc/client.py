@@ -117,6 +117,10 @@ class RPCSession:
             found += piece
         return found
 
+    def download_linked_module(self, path: str) -> bytearray:
+        """A library that the server links of a file of the session's folder: an object, or an archive of some (.tar). Raises RPCError."""
+        return bytearray(self._function(files.PREFIX + "download_linked_module")(path))
+
     def remove(self, path: str) -> None:
         """Remove a file or a folder from the session's folder."""
         self._function(files.PREFIX + "remove")(path)

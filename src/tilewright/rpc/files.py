@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.runtime import load_module as load_library
+from tilewright.runtime.linking.export import link_for_loading
 from tilewright.runtime.packed_func import register_func
 
 PREFIX = "tvm.rpc.server."
@@ -21,6 +22,11 @@ def inside(folder: Path, path: str) -> Path:
     if place != folder and folder not in place.parents:
         raise ValueError(f"the path {path!r} leads out of the session's folder")
     return place
+
+
+def linked(path: str) -> str:
+    """The library of a file: linked of its objects, if it is none."""
+    return link_for_loading(path) if path.endswith((".o", ".tar", ".a")) else path
 
 
 def offer(folder: Path, most: int | None = None) -> None:
@@ -88,6 +94,7 @@ def offer(folder: Path, most: int | None = None) -> None:
         "listdir": lambda path: ",".join(sorted(os.listdir(existing(path)))),
         "workpath": lambda path: str(inside(folder, path)),
         "load_module": lambda path: load_library(str(existing(path))),
+        "download_linked_module": lambda path: Path(linked(str(existing(path)))).read_bytes(),
         "near_functions": lambda module, name: module.near_functions(name),
     }
     for name, function in functions.items():

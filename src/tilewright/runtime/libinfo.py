@@ -31,8 +31,17 @@ def find_include_path(name: str | None = None, search_path: str | None = None, o
     return found
 
 
-def host_options() -> list[str]:
-    """Options of a C++ compiler for a program that includes tilewright/host.h: standard, headers, library and its path."""
-    (library,) = find_lib_path()
+def find_source_path() -> str:
+    """The folder of the native sources: that of the repository which this package is imported from, else the one in the package."""
+    repository = Path(__file__).parents[3] / "native"
+    return os.fspath(
+        repository if (repository / "CMakeLists.txt").is_file() else Path(include_folder()).parent / "native"
+    )
+
+
+def host_options(library: str | None = None) -> list[str]:
+    """Options of a C++ compiler for a program that includes tilewright/host.h: standard, headers, library (default: that of the package)
+    and its path."""
+    library = library or find_lib_path()[0]
     folder = os.path.dirname(library)
     return [STANDARD["c++"], f"-I{include_folder()}", library, f"-Wl,-rpath,{folder}"]

@@ -120,7 +120,7 @@ class Module(_ffi.Object):
         return found
 
     def near_functions(self, name: str) -> str:
-        """ "; did you mean ...?" with near names of its functions, as far as they can be listed: those of a library, here or on a server."""
+        """ "; did you mean ...?" with near names of its functions, where they can be listed: those of a library, here or on a server."""
         if self.type_key == "rpc":
             ask = global_func("rpc.SessionFunction")(self, "tvm.rpc.server.near_functions")
             return ask(self, name) if ask is not None else ""
