@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-rpc test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-rpc soak-rpc test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -72,6 +72,9 @@ build/apache-tvm/.done: pyproject.toml
 
 test-rpc: $(VENV)/.extra-test build/apache-tvm/.done  ## sessions with apache-tvm's client, server, tracker and proxy, in both directions (a minute)
 	APACHE_TVM=build/apache-tvm/bin/python $(BIN)/python -m pytest -q tests/rpc/apache_tvm.py
+
+soak-rpc: $(VENV)/.extra-test  ## 200 clients at one tracker with 20 servers: waits, and what is left (ten minutes)
+	$(BIN)/python -m tests.rpc.soak
 
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.
 build/tensorflow/.done: pyproject.toml $(NATIVE)
