@@ -113,7 +113,7 @@ def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = N
     link(_linker(output, kind), ["-shared", *options], [*map(str, objects)], output, finish)
 
 
-_WASM_OPTIONS = ("--experimental-pic", "--no-entry", "--strip-debug", "--compress-relocations")
+_WASM_OPTIONS = ("--experimental-pic", "--no-entry", "--allow-undefined", "--strip-debug", "--compress-relocations")
 
 
 def _for_threads(path: Path) -> bool:

@@ -52,6 +52,10 @@ class Operands:
             return p(f"{'ptrtoint' if source.code == 'handle' else 'inttoptr'} {s} {a} to {t}", a)
         if to.is_bool:
             if source.is_float:
+                if source.bits == 16:
+                    # LLVM never ends with vectors of half that WebAssembly compares (LLVM 22).
+                    a, source = self.convert(a, source, wide := _F32.with_lanes(source.lanes)), wide
+                    s = llvm_type(source)
                 return p(f"fcmp une {s} {a}, {splat(source, float_const(source, 0.0))}", a)
             if is_literal(a):
                 return "0" if a == "0" else "1"
