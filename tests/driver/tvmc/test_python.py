@@ -99,7 +99,9 @@ def test_formats_by_name(tmp_path: Path) -> None:
     with pytest.raises(tvmc.TVMCException, match="unrecognized frontend 'mxnet'. Choose from: keras, onnx"):
         frontends.get_frontend_by_name("mxnet")
     with pytest.raises(tvmc.TVMCException, match="no importer for PaddlePaddle; convert the model to ONNX"):
-        tvmc.load("net.pdmodel")
+        frontends.PaddleFrontend().load("net.pdmodel")
+    with pytest.raises(tvmc.TVMCException, match="Input file 'none.onnx' doesn't exist"):
+        tvmc.load("none.onnx")
     with pytest.raises(tvmc.TVMCImportError, match="no_such_package"):
         frontends.lazy_import("no_such_package")
 

@@ -145,8 +145,6 @@ def drive_compile(args: argparse.Namespace) -> int:
     from tilewright.cli.options import check_writable
     from tilewright.cli.screen import shown_warnings
 
-    if not os.path.exists(args.FILE):
-        raise TVMCException(f"Input file '{args.FILE}' doesn't exist, or is a broken symbolic link.")
     check_writable(Path(args.output), "--output")
     options = reconstruct_target_args(args)
     target, codegens = target_from_cli(args.target, options)
@@ -227,11 +225,8 @@ def compile_model(
     """
     if tuning_records:
         raise TVMCException(f"tuning records ({tuning_records}): {NO_TUNER}")
-    forms = [
-        form.strip()
-        for form in (dump_code.split(",") if isinstance(dump_code, str) else dump_code or ())
-        if form.strip()
-    ]
+    texts = dump_code.split(",") if isinstance(dump_code, str) else dump_code or ()
+    forms = [form.strip() for form in texts if form.strip()]
     config = parse_configs(pass_context_configs)
     chosen, codegens = target_from_cli(target, additional_target_options)
     if target_host is not None:
@@ -266,8 +261,9 @@ def compile_model(
         factory = build(mod, chosen, executor, runtime, tvmc_model.params, use_vm, name, workspace_pools)
         if print_pass_times:
             print(timing.render())
+    dumps = {form: _source(factory, mod, form) for form in forms}
     path = tvmc_model.export_package(factory, package_path, cross, cross_options, output_format)
-    save_dumps(path, {form: _source(factory, mod, form) for form in forms}, "")
+    save_dumps(path, dumps, "")
     return TVMCPackage(path)
 
 

@@ -285,5 +285,7 @@ def load_model(
     """A model of a file. model_format: its format, where the suffix does not say it. shape_dict: shapes of inputs, by name. kwargs:
     arguments of the importer. Raises TVMCException, and what importers raise for models that they do not take."""
     chosen = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
+    if not Path(path).exists():
+        raise TVMCException(f"Input file '{path}' doesn't exist, or is a broken symbolic link.")
     mod, params = chosen.load(path, shape_dict, **kwargs)
     return TVMCModel(mod, params)
