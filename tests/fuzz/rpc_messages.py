@@ -1,9 +1,10 @@
-"""Damaged messages of sessions: no message may end a server's process otherwise than by the end of its session.
+"""Damaged messages: none may end a process otherwise than by the end of its session.
 
     python -m tests.fuzz.rpc_messages --count 100000 --seed 0
 
 The messages of a real session are recorded, then sent again to servers in damaged forms and in other orders: bytes changed, cut off,
-inserted, numbers replaced by their extremes, lengths that do not fit, messages twice, half a message before the connection ends.
+inserted, numbers replaced by their extremes, lengths that do not fit, messages twice, half a message before the connection ends. Servers,
+trackers and proxies get damaged handshakes and messages of theirs (`rpc_doors.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 import numpy as np
 
 import tilewright as tvm
+from tests.fuzz import rpc_doors
 from tests.fuzz.progress import Progress
 from tilewright import rpc
 from tilewright.runtime.packed_func import global_func
@@ -228,13 +230,25 @@ def main(argv: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--count", type=int, default=10_000, help="messages to each (default: 10000)")
     parser.add_argument("--seed", type=int, default=0)
+    kinds = ["session", *rpc_doors.DOORS]
+    parser.add_argument("--against", action="append", choices=kinds, help="what gets the messages (default: all)")
     options = parser.parse_args(argv)
-    begun = time.monotonic()
-    found = run(options.count, options.seed, True)
-    print(f"{options.count} messages in {time.monotonic() - begun:.0f} s: {len(found)} finds")
-    return int(bool(found))
+    wrong = False
+    for kind in options.against or kinds:
+        begun = time.monotonic()
+        if kind == "session":
+            found = run(options.count, options.seed, True)
+        else:
+            found = rpc_doors.run(kind, damaged, options.count, options.seed, True)
+        print(
+            *found,
+            f"{kind}: {options.count} messages in {time.monotonic() - begun:.0f} s: {len(found)} finds",
+            sep="\n",
+        )
+        wrong |= bool(found)
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.fuzz import rpc_messages
+from tests.fuzz import rpc_doors, rpc_messages
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import RPCError
 
@@ -86,3 +86,8 @@ def test_who_takes_nothing_is_not_waited_for() -> None:
                     sock.send(message * 100)
                 except TimeoutError:
                     continue
+
+
+@pytest.mark.parametrize("kind", list(rpc_doors.DOORS))
+def test_damaged_messages_keep_nobody_out(kind: str) -> None:
+    assert rpc_doors.run(kind, rpc_messages.damaged, 1500, 4) == []

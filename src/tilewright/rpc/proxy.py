@@ -152,15 +152,13 @@ class _Pairs:
             raise RPCError(f"it is neither a client nor a server: {side[:20]!r}")
         registration = self.registration(key) if side == "server" else None
         this = _Waiting(stream, greeting, registration)
-        if registration is None:
-            await self._meet(this, side, key)
-            return
-        task = asyncio.ensure_future(registration.run())
+        tasks = [] if registration is None else [asyncio.ensure_future(registration.run())]
         try:
             await self._meet(this, side, key)
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(stream.close(), *tasks, return_exceptions=True)
 
     def _found(self, side: str, key: str) -> _Waiting | None:
         """Who waits on this side with this key; with a tracker, the server to which it has sent a client with the key."""

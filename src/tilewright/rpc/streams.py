@@ -116,6 +116,7 @@ class Stream:
         """Send what is written yet, and end the connection."""
         if self._ahead is not None:
             self._ahead.cancel()
+            await asyncio.gather(self._ahead, return_exceptions=True)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             self.writer.close()
             async with asyncio.timeout(FLUSHED_IN):

@@ -19,6 +19,8 @@ from tilewright.support.errors import RPCError
 
 GREETED_IN = 10.0
 """Seconds that who connects has for the handshake."""
+MOST_KEYS = 1000
+"""Servers and requests of one connection that may wait."""
 
 Answer = Callable[[list[Any]], bool]
 """Sends a server's address to who asked for it; False if that one is gone."""
@@ -83,6 +85,7 @@ class PriorityScheduler(Scheduler):
     """Higher priorities first; of equal ones, who asked first."""
 
     def __init__(self, key: str) -> None:
+        self.users = set[object]()
         self._key = key
         self._count = 0
         self._values: list[list[Any]] = []
@@ -129,6 +132,13 @@ class _Connection:
         self.put: dict[str, tuple[PriorityScheduler, list[Any]]] = {}  # by match key
         self.asked: list[tuple[PriorityScheduler, Answer]] = []
 
+    def _scheduler(self, key: str) -> PriorityScheduler:
+        if len(self.put) + len(self.asked) >= MOST_KEYS:
+            raise ValueError(f"a connection may have {MOST_KEYS} servers and requests that wait")
+        found = self.state.schedulers.setdefault(key, PriorityScheduler(key))
+        found.users.add(self)
+        return found
+
     async def run(self) -> None:
         limits = self.state.limits
         async with asyncio.timeout(GREETED_IN):
@@ -142,7 +152,7 @@ class _Connection:
                 text = await self.stream.exactly(size)
             try:
                 answer = self._answered(json.loads(text))
-            except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            except Exception as error:  # whatever a message of any form leads to
                 answer = [int(TrackerCode.FAIL), f"the message is not understood: {error}"]
             if answer is not None:
                 await self.stream.write(base.json_message(answer))
@@ -153,14 +163,14 @@ class _Connection:
             key, (port, matchkey), custom = str(args[0]), args[1], args[2] if len(args) > 2 else None
             matchkey = str(matchkey)
             value = [str(custom or self.addr[0]), int(port), matchkey]
-            scheduler = self.state.scheduler(key)
+            scheduler = self._scheduler(key)
             self.put[matchkey] = (scheduler, value)
             self.state.owners[matchkey] = self
             scheduler.put(value)
             return int(TrackerCode.SUCCESS)
         if code == TrackerCode.REQUEST:
             key, user, priority = str(args[0]), str(args[1]), int(args[2])
-            scheduler = self.state.scheduler(key)
+            scheduler = self._scheduler(key)
 
             def hand_over(value: list[Any]) -> bool:
                 self.asked = [a for a in self.asked if a[1] is not hand_over]
@@ -201,6 +211,10 @@ class _Connection:
         for scheduler, callback in self.asked:
             scheduler.withdraw(callback)
         self.state.connections.discard(self)
+        for key, scheduler in list(self.state.schedulers.items()):
+            scheduler.users.discard(self)
+            if not scheduler.users:
+                del self.state.schedulers[key]
 
 
 class _State:
@@ -212,9 +226,6 @@ class _State:
         self.connections: set[_Connection] = set()
         self.schedulers: dict[str, PriorityScheduler] = {}
         self.owners: dict[str, _Connection] = {}
-
-    def scheduler(self, key: str) -> PriorityScheduler:
-        return self.schedulers.setdefault(key, PriorityScheduler(key))
 
     def summary(self) -> dict[str, Any]:
         servers = [c.info for c in self.connections if c.info.get("key")]
