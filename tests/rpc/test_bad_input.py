@@ -107,3 +107,18 @@ def test_another_version_of_the_protocol() -> None:
         assert answer.endswith(
             b"RPCError: the client speaks version 0.9.9 of the protocol, and this side version 0.8.0"
         )
+
+
+def test_addresses_that_are_none() -> None:
+    for start in (
+        lambda: rpc.Server("127.0.0.1", 65536),
+        lambda: rpc.Tracker("127.0.0.1", -1),
+        lambda: rpc.connect("127.0.0.1", 1 << 20),
+        lambda: rpc.connect_tracker("127.0.0.1", 1 << 20),
+    ):
+        with pytest.raises(RPCError, match="a port is a number from 0 to 65535, but .* was given"):
+            start()
+    with pytest.raises(RPCError, match="cannot listen on no.such.host.invalid:9090: "):
+        rpc.Server("no.such.host.invalid", 9090)
+    with pytest.raises(RPCError, match="cannot connect to the server no.such.host.invalid:9090: "):
+        rpc.connect("no.such.host.invalid", 9090)

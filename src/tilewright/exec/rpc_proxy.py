@@ -33,7 +33,7 @@ def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.Argume
     web.add_argument(
         "--web-origin", action="append", default=[], metavar="URL", help="pages of this origin may connect; *: all may"
     )
-    running.add_guards(found, "servers and clients", "the tracker")
+    running.add_guards(found, "servers, clients and the tracker", "servers and clients", "the tracker")
     limits.add_options(found, limits.PROXY, "connections", "silence")
     return found
 

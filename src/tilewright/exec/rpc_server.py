@@ -27,7 +27,7 @@ def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.Argum
         "--fork", action=argparse.BooleanOptionalAction, help="ignored: each session is a process of its own"
     )
     found.add_argument("--silent", action="store_true", help="write nothing but errors")
-    running.add_guards(found, "clients", "trackers and proxies")
+    running.add_guards(found, "clients, the tracker and the proxy", "clients", "the tracker or the proxy")
     limits.add_options(found, limits.SERVER, "message", "connections", "sessions", "silence", "idle", "disk")
     return found
 

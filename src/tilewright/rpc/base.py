@@ -24,6 +24,7 @@ RPC_CODE_SUCCESS = RPC_MAGIC
 RPC_CODE_DUPLICATE = RPC_MAGIC + 1
 RPC_CODE_MISMATCH = RPC_MAGIC + 2
 
+MOST_PORTS = 1 << 16
 LONGEST_JSON = 1 << 20
 """Bytes of a message of a tracker, at most."""
 
@@ -115,8 +116,16 @@ def connect_with_retry(addr: tuple[str, int], timeout: float = 60, retry_period:
             time.sleep(retry_period)
 
 
+def check_port(port: int) -> None:
+    """Raises RPCError for a number that is no port."""
+    if not 0 <= port < MOST_PORTS:
+        raise RPCError(f"a port is a number from 0 to {MOST_PORTS - 1}, but {port} was given")
+
+
 def connect_once(addr: tuple[str, int], timeout: float = 20) -> socket.socket:
-    """A connection, made in `timeout` seconds or refused with OSError; without a timeout once it is there."""
+    """A connection, made in `timeout` seconds or refused with OSError; without a timeout once it is there. Raises RPCError for a number
+    that is no port."""
+    check_port(addr[1])
     sock = socket.create_connection(addr, timeout)
     sock.settimeout(None)
     return sock
@@ -135,8 +144,12 @@ def keep_alive(sock: socket.socket) -> None:
 
 def listen(host: str, port: int, port_end: int, reuse_addr: bool = True) -> tuple[socket.socket, int]:
     """A listening socket on the first free port of [port, port_end), and the port; port 0 is any. Raises RPCError if none is free."""
-    family = get_addr_family((host, port))
-    for number in range(port, max(port_end, port + 1)):
+    check_port(port)
+    try:
+        family = get_addr_family((host, port))
+    except OSError as error:
+        raise RPCError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    for number in range(port, min(max(port_end, port + 1), MOST_PORTS)):
         sock = socket.socket(family, socket.SOCK_STREAM)
         if reuse_addr:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

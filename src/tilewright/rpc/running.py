@@ -33,11 +33,10 @@ def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None
     )
 
 
-def add_guards(parser: argparse.ArgumentParser, others: str, reaches: str = "") -> None:
-    """Options for who may connect; others: who does. reaches: what it connects to itself."""
-    also = f" and {reaches}" if reaches else ""
+def add_guards(parser: argparse.ArgumentParser, who: str, others: str, reaches: str = "") -> None:
+    """Options for protection. who: all that must know the secret; others: who connects; reaches: what it connects to itself."""
     group = parser.add_argument_group("protection")
-    group.add_argument("--key-file", metavar="FILE", help=f"a secret that {others}{also} must know")
+    group.add_argument("--key-file", metavar="FILE", help=f"a secret that {who} must know")
     group.add_argument(
         "--tls-cert", metavar="FILE", help=f"the certificate that {others} are shown: they must speak TLS"
     )
