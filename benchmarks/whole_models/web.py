@@ -101,7 +101,9 @@ def main(argv: list[str]) -> int:
             parser.error(f"{program} is not installed; it comes with node, 20 or newer")
     prepare()
     results = [measure(name, threads, options.rounds) for name in chosen]
-    table = Table(title=f"WebAssembly in node, {threads} thread{'s' if threads > 1 else ''}: Tilewright / onnxruntime-web")
+    table = Table(
+        title=f"WebAssembly in node, {threads} thread{'s' if threads > 1 else ''}: Tilewright / onnxruntime-web"
+    )
     for column in ("model", "latency, ms", "ratio", "load, ms", "model, MB", "runtime, MB", "largest error"):
         table.add_column(column, justify="left" if column == "model" else "right")
     missed = []
