@@ -8,6 +8,7 @@ back end and the interpreter can run them. The body stands in a "compute_scope".
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -39,6 +40,27 @@ SET_DEVICE = "__tvm_set_device"
 PREFIX = "__tvm_ffi_"
 
 
+class _Layout(NamedTuple):
+    """Where the fields of a DLTensor are, in elements of their types; pointers are of the type `pointer`."""
+
+    pointer: DataType
+    shape: int
+    strides: int
+    device_type: int
+    device_id: int
+    ndim: int
+    code: int
+    bits: int
+    lanes: int
+    byte_offset: int
+
+
+_LAYOUTS = {
+    64: _Layout(I64, 3, 4, 2, 3, 4, 20, 21, 11, 5),
+    32: _Layout(I32, 5, 6, 1, 2, 3, 16, 17, 9, 4),
+}
+"""By the bits of a pointer."""
+
 Wrap = Callable[[Stmt], Stmt]
 
 
@@ -53,6 +75,7 @@ class _Packed:
         self.ret = Var("result", PointerType(PrimType(I64)))
         target = func.attrs.get("target")
         self.device_type = CPU if target is None else Target(target).kind.device_type
+        self.layout = _LAYOUTS[64 if target is None else _pointer_bits(Target(target))]
         self.device_id = Var("device_id", "int32")
         self.wraps: list[Wrap] = []
         self.checks: list[Wrap] = []
@@ -107,6 +130,10 @@ class _Packed:
         buffer = decl_buffer((index + 1,), dtype, name, data=pointer)
         return BufferLoad(buffer, (IntImm("int32", index),))
 
+    def pointer(self, base: Var, index: int, name: str) -> PrimExpr:
+        """An address as int64; what is above the bits of a pointer says nothing."""
+        return cast_to(self.load(base, self.layout.pointer, index, f"{name}{self.layout.pointer.bits}"), I64)
+
     # --- arguments
 
     def scalar(self, k: int, param: Var) -> None:
@@ -145,7 +172,7 @@ class _Packed:
         word = BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))
         header = Select(eq(type_index, TENSOR), IntImm("int64", OBJECT_HEADER), IntImm("int64", 0))
         base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))
-        ndim = self.load(base, I32, 4, f"{buffer.name}_i32")
+        ndim = self.load(base, I32, self.layout.ndim, f"{buffer.name}_i32")
         self.require(
             eq(ndim, len(buffer.shape)),
             "ValueError",
@@ -153,23 +180,22 @@ class _Packed:
             ndim,
         )
         self.dtype(base, buffer, what)
-        device = self.load(base, I32, 2, f"{buffer.name}_i32")
+        device = self.load(base, I32, self.layout.device_type, f"{buffer.name}_i32")
         kind = self.device_type
         name = Device.DEVICE_TYPE_TO_NAME.get(kind, "unknown")
         self.require(eq(device, kind), "ValueError", f"{what}: its device type must be {kind} ({name})", device)
         if kind != CPU:
-            self.bind(
-                self.device_id, self.load(base, I32, 3, f"{buffer.name}_i32"), f"{where}: the number of its device"
-            )
+            number = self.load(base, I32, self.layout.device_id, f"{buffer.name}_i32")
+            self.bind(self.device_id, number, f"{where}: the number of its device")
         shape = Var(f"{buffer.name}_shape", PointerType(PrimType(I64)))
         if buffer.shape:
-            self.let(shape, reinterpret("handle", self.load(base, I64, 3, f"{buffer.name}_i64")))
+            self.let(shape, reinterpret("handle", self.pointer(base, self.layout.shape, f"{buffer.name}_i")))
         for axis, dim in enumerate(buffer.shape):
             self.bind(dim, self.load(shape, I64, axis, f"{buffer.name}_shape"), f"{where}: dimension {axis}")
         if buffer.shape:
             self.strides(base, shape, buffer, where)
-        offset = self.load(base, I64, 5, f"{buffer.name}_i64")
-        start = self.load(base, I64, 0, f"{buffer.name}_i64")
+        offset = self.load(base, I64, self.layout.byte_offset, f"{buffer.name}_i64")
+        start = self.pointer(base, 0, f"{buffer.name}_i")
         if isinstance(buffer.elem_offset, Var):
             self.bind(
                 buffer.elem_offset, floordiv(offset, IntImm("int64", buffer.dtype.bytes)), f"{where}: element offset"
@@ -186,7 +212,7 @@ class _Packed:
         code, bits = DLPACK_CODES[want.code], 8 if want.is_bool else want.bits
         name = f"{buffer.name}_dtype"
         text = f"{what}: its dtype must be {want}"
-        found = self.load(base, DataType("uint8"), 20, name), self.load(base, DataType("uint8"), 21, name)
+        found = [self.load(base, DataType("uint8"), at, name) for at in (self.layout.code, self.layout.bits)]
         same_code, same_bits = eq(found[0], code), eq(found[1], bits)
         if want.is_bool:
             same_code, same_bits = logical_or(same_code, eq(found[0], 1)), logical_or(same_bits, eq(found[1], 1))
@@ -197,12 +223,12 @@ class _Packed:
             found[0],
         )
         self.require(same_bits, "TypeError", f"{text}: its bits must be {bits}", found[1])
-        lanes = self.load(base, DataType("uint16"), 11, name)
+        lanes = self.load(base, DataType("uint16"), self.layout.lanes, name)
         self.require(eq(lanes, want.lanes), "TypeError", f"{text}: its lanes must be {want.lanes}", lanes)
 
     def strides(self, base: Var, shape: Var, buffer: Buffer, where: str) -> None:
         strides = Var(f"{buffer.name}_strides", PointerType(PrimType(I64)))
-        self.let(strides, reinterpret("handle", self.load(base, I64, 4, f"{buffer.name}_i64")))
+        self.let(strides, reinterpret("handle", self.pointer(base, self.layout.strides, f"{buffer.name}_i")))
         none = isnullptr(strides)
         name = f"{buffer.name}_strides"
         sizes = [self.load(shape, I64, k, f"{buffer.name}_shape") for k in range(len(buffer.shape))]
@@ -261,6 +287,11 @@ class _Packed:
         attrs["tilewright.packed_name"] = self.name
         attrs["global_symbol"] = PREFIX + self.name
         return PrimFunc((self.self_handle, self.args, self.num_args, self.ret), body, None, {}, attrs, func.span)
+
+
+def _pointer_bits(target: Target) -> int:
+    """Of the processor that runs the packed function: the host's of a device."""
+    return (target.host or target).cpu.pointer_bits
 
 
 def _tuple(*items: PrimExpr) -> PrimExpr:
