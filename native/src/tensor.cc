@@ -101,8 +101,14 @@ std::string shape_text(int32_t ndim, const int64_t* shape) {
 }
 
 Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dtype, DLDevice device, const char* scope) {
-  for (int32_t i = 0; i < ndim; ++i)
+  int64_t bytes = (dtype.bits * dtype.lanes + 7) / 8;
+  bool fits = true, empty = false;
+  for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] < 0) fail("ValueError", "cannot allocate shape %s: dimension %d is negative", shape_text(ndim, shape).c_str(), i);
+    fits = fits && multiply_bytes(bytes, shape[i]);
+    empty |= shape[i] == 0;
+  }
+  if (!fits && !empty) fail("MemoryError", "cannot allocate a tensor of shape %s: it is larger than memory", shape_text(ndim, shape).c_str());
   auto t = Ref<TensorObject>::steal(make<TensorObject>());
   t->tensor = DLTensor{nullptr, device, 0, dtype, nullptr, nullptr, 0};
   t->set_dims(ndim, shape, nullptr);

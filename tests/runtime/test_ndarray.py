@@ -89,6 +89,10 @@ def test_copies_and_their_errors():
         a[0] = 1
     with pytest.raises(ValueError, match=r"cannot allocate shape \(2, -1\): dimension 1 is negative"):
         runtime.empty((2, -1))
+    with pytest.raises(
+        MemoryError, match=r"a tensor of shape \(1099511627776, 1099511627776\): it is larger than memory"
+    ):
+        runtime.empty((1 << 40, 1 << 40))
     with pytest.raises(ValueError, match="device type cuda has no runtime in this process"):
         runtime.empty((2,), device=runtime.cuda(0))
 

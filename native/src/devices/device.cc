@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "../platform/memory.h"
+
 namespace tw {
 namespace {
 
@@ -57,7 +59,7 @@ struct DeviceMemory {
 struct Staging {
   std::unique_ptr<void, void (*)(void*)> memory;
   int64_t bytes;
-  explicit Staging(int64_t n) : memory(allocate_cpu(static_cast<size_t>(n)), free), bytes(n) {
+  explicit Staging(int64_t n) : memory(allocate_cpu(static_cast<size_t>(n)), free_aligned), bytes(n) {
     if (!memory) fail("MemoryError", "cannot allocate %lld bytes", static_cast<long long>(n));
   }
   DLTensor tensor() { return flat_tensor(memory.get(), {kDLCPU, 0}, &bytes); }
@@ -129,7 +131,7 @@ void allocate_tensor(TensorObject& t, const char* scope) {
     void* memory = allocate_cpu(bytes);
     if (!memory) fail("MemoryError", "cannot allocate %zu bytes for a tensor of shape %s", bytes, shape_text(tensor.ndim, tensor.shape).c_str());
     tensor.data = t.owner = memory;
-    t.release = free;
+    t.release = free_aligned;
     return;
   }
   const TWDeviceAPI& api = device_api(tensor.device.device_type);
