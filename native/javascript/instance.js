@@ -386,14 +386,14 @@ export class Instance {
   }
   /** The executor of a model, of the kind that it was compiled for. */
   createExecutor(library, device = this.cpu()) {
-    return this.#executor(library.getFunction("default"), device);
+    return this.withNewScope(() => this.#executor(library.getFunction("default"), device));
   }
   createVirtualMachine(library, device = this.cpu()) {
     return this.createExecutor(library, device);
   }
   /** Runs a graph in the classic JSON form on the functions of a library. */
   createGraphExecutor(graphJson, library, device = this.cpu()) {
-    return this.#executor(this.getGlobalFunc("tvm.graph_executor.create"), graphJson, library, device);
+    return this.withNewScope(() => this.#executor(this.getGlobalFunc("tvm.graph_executor.create"), graphJson, library, device));
   }
   #executor(create, ...args) {
     const module = this.detachFromCurrentScope(create(...args));
