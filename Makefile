@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-wasm test-machines test-sanitizers test-tensorflow test-tflite test-rpc soak-rpc test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -97,12 +97,6 @@ test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what 
 test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
 
-build/emulated/wasm32/index.js: $(VENV)/.extra-test $(NATIVE) $(wildcard native/javascript/*)
-	$(BIN)/tilewright runtime build --target wasm32 -o build/emulated/wasm32
-
-test-wasm: build/emulated/wasm32/index.js  ## what is compiled for WebAssembly in node: operators, vector math, whole models, threads (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_wasm.py
-
 # The system's loader takes the library of LD_LIBRARY_PATH before the one that lies beside the module. Its size is not the wheel's.
 # The sanitizer looks for the functions that throw when a process begins, in which Python has not loaded the C++ library yet.
 SANITIZED := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g
@@ -115,6 +109,20 @@ test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  
 	LD_LIBRARY_PATH=$(CURDIR)/build/sanitizers LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors
+
+# The JavaScript package, its tests and models. node, npm and Chromium are the system's; npm brings the rest.
+BROWSER := build/browser
+$(BROWSER)/node_modules/.done: $(VENV)/.extra-test
+	@for p in node npm; do command -v $$p > /dev/null || { echo "$$p is not installed: apt-get install nodejs npm (20 or newer)"; exit 1; }; done
+	@mkdir -p $(BROWSER)
+	cd $(BROWSER) && npm install --no-save --no-audit --no-fund --loglevel=error playwright-core typescript @types/node
+	@touch $@
+
+test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node and in headless Chromium, its types, the page of examples/browser (a minute)
+	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "Chromium is not installed: apt-get install chromium (or set CHROMIUM)"; exit 1; }
+	$(BIN)/python -m tests.deploy.javascript.models $(BROWSER)
+	$(BROWSER)/node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --moduleResolution nodenext --lib es2023,dom --skipLibCheck false $(BROWSER)/tests/types.mts
+	PYTHON="$(CURDIR)/$(BIN)/python" EXAMPLE="$(CURDIR)/examples/browser" node --test $(BROWSER)/tests/
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite/convert.py build/tflite

@@ -338,7 +338,7 @@ def test_digits_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     import train_digits
 
     lines: list[str] = []
-    assert train_digits.train(12, lines.append) >= 0.95
+    assert train_digits.train(12, lines.append)[1] >= 0.95
     assert len(lines) == 13 and float(lines[11].split()[3]) < float(lines[0].split()[3]) / 4
 
 

@@ -1,0 +1,1 @@
+"""The JavaScript package: what `make test-browser` runs in node and in a browser."""
