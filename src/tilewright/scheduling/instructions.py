@@ -29,7 +29,7 @@ from tilewright.scheduling.cost import divisors
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
-from tilewright.tir.tensor_intrin import arm, x86
+from tilewright.tir.tensor_intrin import arm, wasm, x86
 from tilewright.tir.tensor_intrin.amx import KINDS, SIDE
 from tilewright.tir.tensor_intrin.dot_product import LOCAL
 
@@ -68,6 +68,10 @@ def _words(cpu: CpuFacts) -> bool:
     return cpu.arch == "x86" and cpu.avx2
 
 
+def _simd128(cpu: CpuFacts) -> bool:
+    return cpu.simd128
+
+
 def _fast_bfloats(cpu: CpuFacts) -> bool:
     # Where there is AMX, this instruction has half the rate of float32's multiply-adds; elsewhere twice.
     return cpu.avx512 and cpu.avx512_bf16 and not cpu.amx_bf16
@@ -85,6 +89,7 @@ INSTRUCTIONS = (
     DotProduct(*BYTES, 4, 16, x86.AVX512_DOT_16x4_INTRIN, _wide_words),
     DotProduct(*BYTES, 4, 8, x86.AVX2_DOT_8x4_INTRIN, _words),
     DotProduct(*BYTES, 4, 4, x86.SSE2_DOT_4x4_INTRIN, _words),
+    DotProduct(*BYTES, 4, 4, wasm.DOT_4x4_INTRIN, _simd128),
     DotProduct(*BFLOATS, 2, 16, x86.AVX512_DOT_16x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 8, x86.AVX512_DOT_8x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 4, x86.AVX512_DOT_4x2_BF16_INTRIN, _fast_bfloats),

@@ -23,6 +23,7 @@ TARGETS = {
     "avx2": "llvm -mcpu=haswell",
     "sse2": "llvm -mcpu=x86-64",
     "dotprod": "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a76",
+    "wasm": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
     "i8mm": "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n2",
 }
 DATA = {kind: "int8" if kind == "dotprod" else "uint8" for kind in TARGETS}
@@ -94,13 +95,13 @@ def test_dense(kind: str, m: int, n: int, k: int, nr: int) -> None:
         )
     found = dot_product(target, DATA[kind], "int8", "int32", nr)
     assert (found is None) == (kind == "sse2")
-    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64.")) == (found is not None)
+    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64.", "llvm.wasm.")) == (found is not None)
     a, w = random((m, k), DATA[kind]), random((k, n), "int8", 1)
     for out in results(func, target, a, packed(w, nr, 4), np.zeros((m, n), "int32")):
         np.testing.assert_array_equal(out, a.astype(int) @ w.astype(int))
 
 
-@pytest.mark.parametrize("kind", ["vnni", "avx2", "dotprod", "i8mm"])
+@pytest.mark.parametrize("kind", ["vnni", "avx2", "dotprod", "wasm", "i8mm"])
 @pytest.mark.parametrize(
     "size, channels, block, filters, out_block, kernel, stride, pad",
     [(7, 32, 16, 32, 16, 1, 1, 0), (6, 16, 16, 48, 16, 3, 2, 1), (5, 4, 4, 16, 16, 3, 1, 1), (5, 8, 8, 8, 8, 3, 1, 0)],
@@ -115,7 +116,7 @@ def test_conv2d(
         data, weight = te.placeholder(blocked, DATA[kind]), te.placeholder(weights, "int8")
         out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype="int32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
-    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64."))
+    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64.", "llvm.wasm."))
     a, w = random(blocked, DATA[kind]), random(weights, "int8", 1)
     plain = a.transpose(0, 1, 4, 2, 3).reshape(1, channels, size, size + 1).astype("int32")
     by_channel = w.transpose(0, 5, 1, 4, 6, 2, 3).reshape(filters, channels, kernel, kernel).astype("int32")

@@ -36,5 +36,6 @@ LLVM: dict[str, Callable[..., Any]] = {
     "llvm.x86.sse2.pmadd.wd": _pairs,
     "llvm.x86.avx2.pmadd.wd": _pairs,
     "llvm.x86.avx512.pmaddw.d.512": _pairs,
+    "llvm.wasm.dot": _pairs,
 }
 """Name -> f(NumPy type of the result's elements, *arguments)."""

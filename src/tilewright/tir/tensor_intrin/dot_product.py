@@ -20,6 +20,7 @@ from tilewright.tir import (
     PrimFunc,
     Stmt,
     Var,
+    call_llvm_pure_intrin,
     cast_to,
     const,
     decl_buffer,
@@ -37,6 +38,28 @@ Multiply = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 def spread(value: PrimExpr, dtype: str, lanes: int) -> PrimExpr:
     """The elements of a vector of 32 bits, again and again, `lanes` times."""
     return reinterpret(dtype, Broadcast(reinterpret("int32", value), lanes))
+
+
+BYTES = ("uint8", "int8", "int32")
+"""The types of A, B and C."""
+
+
+def bytes_as_words(lanes: int, name: str) -> Multiply:
+    """Four products of a byte without sign by one with sign as two times two of words, by the LLVM function `name`, which multiplies words
+    and adds up pairs. It is exact, which pairs of bytes in words (vpmaddubsw) are not."""
+    pairs = 2 * lanes
+
+    def multiply(sums: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        left, right = spread(a, f"uint16x{pairs}", lanes), reinterpret(f"int16x{pairs}", b)
+        eight, mask = Broadcast(const(8, "uint16"), pairs), Broadcast(const(255, "uint16"), pairs)
+        signed = Broadcast(const(8, "int16"), pairs)
+        even = reinterpret(f"int16x{pairs}", left & mask), (right << signed) >> signed
+        odd = reinterpret(f"int16x{pairs}", left >> eight), right >> signed
+        for words in (even, odd):
+            sums = sums + call_llvm_pure_intrin(str(sums.dtype), name, *words)
+        return sums
+
+    return multiply
 
 
 def _buffers(lanes: int, group: int, dtypes: tuple[str, str, str], scope: str) -> tuple[Buffer, Buffer, Buffer]:

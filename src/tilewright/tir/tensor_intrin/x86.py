@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from tilewright.tir import Broadcast, PrimExpr, PrimFunc, call_llvm_pure_intrin, const, reinterpret
-from tilewright.tir.tensor_intrin.dot_product import Multiply, description, implementation, register, spread
+from tilewright.tir import PrimExpr, PrimFunc, call_llvm_pure_intrin
+from tilewright.tir.tensor_intrin.dot_product import (
+    BYTES,
+    Multiply,
+    bytes_as_words,
+    description,
+    implementation,
+    register,
+    spread,
+)
 
-BYTES = ("uint8", "int8", "int32")
 BFLOATS = ("bfloat16", "bfloat16", "float32")
 
 
@@ -19,26 +26,10 @@ def vnni(lanes: int) -> Multiply:
     return multiply
 
 
-def bytes_as_words(lanes: int) -> Multiply:
-    """Four products of bytes as two times two of words, for machines without VNNI: exact, which vpmaddubsw is not."""
-    pairs = 2 * lanes
-
-    def multiply(sums: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        left, right = spread(a, f"uint16x{pairs}", lanes), reinterpret(f"int16x{pairs}", b)
-        eight, mask = Broadcast(const(8, "uint16"), pairs), Broadcast(const(255, "uint16"), pairs)
-        signed = Broadcast(const(8, "int16"), pairs)
-        even = reinterpret(f"int16x{pairs}", left & mask), (right << signed) >> signed
-        odd = reinterpret(f"int16x{pairs}", left >> eight), right >> signed
-        product = _pairs(lanes)
-        return product(product(sums, *even), *odd)
-
-    return multiply
-
-
-def _pairs(lanes: int) -> Multiply:
-    """sums + pmaddwd of two vectors of words."""
+def words(lanes: int) -> Multiply:
+    """Four products of bytes as two times pmaddwd, which every machine has."""
     name = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}[lanes]
-    return lambda sums, a, b: sums + call_llvm_pure_intrin(str(sums.dtype), name, a, b)
+    return bytes_as_words(lanes, name)
 
 
 def bfloats(lanes: int) -> Multiply:
@@ -54,13 +45,13 @@ def bfloats(lanes: int) -> Multiply:
 VNNI_DOT_16x4_INTRIN = register("dot_16x4_vnni", 16, 4, BYTES, vnni(16))
 VNNI_DOT_8x4_INTRIN = register("dot_8x4_vnni", 8, 4, BYTES, vnni(8))
 VNNI_DOT_4x4_INTRIN = register("dot_4x4_vnni", 4, 4, BYTES, vnni(4))
-AVX512_DOT_16x4_INTRIN = register("dot_16x4_avx512", 16, 4, BYTES, bytes_as_words(16))
-AVX2_DOT_8x4_INTRIN = register("dot_8x4_avx2", 8, 4, BYTES, bytes_as_words(8))
-SSE2_DOT_4x4_INTRIN = register("dot_4x4_sse2", 4, 4, BYTES, bytes_as_words(4))
+AVX512_DOT_16x4_INTRIN = register("dot_16x4_avx512", 16, 4, BYTES, words(16))
+AVX2_DOT_8x4_INTRIN = register("dot_8x4_avx2", 8, 4, BYTES, words(8))
+SSE2_DOT_4x4_INTRIN = register("dot_4x4_sse2", 4, 4, BYTES, words(4))
 AVX512_DOT_16x2_BF16_INTRIN = register("dot_16x2_bf16", 16, 2, BFLOATS, bfloats(16))
 AVX512_DOT_8x2_BF16_INTRIN = register("dot_8x2_bf16", 8, 2, BFLOATS, bfloats(8))
 AVX512_DOT_4x2_BF16_INTRIN = register("dot_4x2_bf16", 4, 2, BFLOATS, bfloats(4))
 
 dot_product_16x4_u8i8i32_desc: PrimFunc = description(16, 4, BYTES)
 dot_product_16x4_u8i8i32_vnni: PrimFunc = implementation(16, 4, BYTES, vnni(16))
-dot_product_16x4_u8i8i32_avx512: PrimFunc = implementation(16, 4, BYTES, bytes_as_words(16))
+dot_product_16x4_u8i8i32_avx512: PrimFunc = implementation(16, 4, BYTES, words(16))
