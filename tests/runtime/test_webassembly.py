@@ -142,3 +142,17 @@ def test_more_data_than_addresses() -> None:
         TVMError, match="numbers holds 4294967296 bytes, but an object for WebAssembly holds less than 4 GiB"
     ):
         data_object("numbers", Large(), ObjectKind(WASM))
+
+
+def test_more_workspace_than_addresses() -> None:
+    """Refused before a kernel is compiled."""
+    x = relay.var("x", shape=(1,))
+    large = relay.annotation.stop_fusion(relay.broadcast_to(x, (5 << 28,)))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.sum(large)))
+    with pytest.raises(TVMError) as refused:
+        relay.build(mod, TARGET)
+    assert str(refused.value) == (
+        "relay.build: the model takes 0 bytes of constants and 5368709120 bytes of workspace, but -mtriple=wasm32-unknown-unknown has"
+        " addresses of 32 bits; use narrower types (relay.transform.ToMixedPrecision, --precision) or a smaller batch, or compile for a"
+        " machine with wider addresses"
+    )

@@ -31,7 +31,7 @@ from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin import arm, wasm, x86
 from tilewright.tir.tensor_intrin.amx import KINDS, SIDE
-from tilewright.tir.tensor_intrin.dot_product import LOCAL
+from tilewright.tir.tensor_intrin.dot_product import BYTES, LOCAL
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _arm(feature: str) -> Callable[[CpuFacts], bool]:
     return lambda cpu: cpu.arch == "aarch64" and feature in cpu.features
 
 
-BYTES, BFLOATS = x86.BYTES, x86.BFLOATS
+BFLOATS = x86.BFLOATS
 INSTRUCTIONS = (
     DotProduct(*BYTES, 4, 16, x86.VNNI_DOT_16x4_INTRIN, _wide_vnni),
     DotProduct(*BYTES, 4, 8, x86.VNNI_DOT_8x4_INTRIN, _vnni),

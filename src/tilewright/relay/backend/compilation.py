@@ -32,6 +32,7 @@ from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import Params, as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
+from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig
 from tilewright.target.virtual_device import Targets
 
@@ -143,6 +144,7 @@ def compile_model(
         with step("kernels as tensor expressions, memory plan"):
             compilers = DeviceCompilers(optimized, config)
             plan = make_plan(optimized, compilers, mod)
+    need_addresses(plan, config)
     with step("this report"):
         tell_plan(plan)
     pools = memory_pools(plan, workspace_pools, constant_pools)
@@ -187,6 +189,18 @@ def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
             raise TypeError(f"memory pools for the {what} are given as a {kind.__name__}, not a {type(given).__name__}")
         found[what] = chosen_pool(given.pools, needed, what).pool_name
     return {"memory_pools": found} if found else {}
+
+
+def need_addresses(plan: Plan, config: CompilationConfig) -> None:
+    """Raises TVMError where a model takes more memory than a target has addresses."""
+    for target in config.targets:
+        bits, constants, workspace = target.cpu.pointer_bits, plan.constants.bytes, plan.workspace_bytes
+        if constants + workspace >= 1 << bits:
+            raise TVMError(
+                f"relay.build: the model takes {constants} bytes of constants and {workspace} bytes of workspace, but"
+                f" -mtriple={target.triple} has addresses of {bits} bits; use narrower types"
+                " (relay.transform.ToMixedPrecision, --precision) or a smaller batch, or compile for a machine with wider addresses"
+            )
 
 
 def plan_memory(mod: IRModule | Function, target: Targets = None, params: Params | None = None) -> MemoryReport:
