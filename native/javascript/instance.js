@@ -6,7 +6,7 @@ import { Frame } from "./memory.js";
 import { Executor, GraphExecutor, Module, VirtualMachine } from "./modules.js";
 import { bitsOf } from "./numbers.js";
 import {
-  ADT, ARRAY, BOOL, BYTES, CPU, DEVICE, DLDevice, DTYPE, FIRST_OBJECT, FLOAT, FUNCTION, FunctionObject, INT, MODULE, NONE, OBJECT_HEADER, POINTER,
+  ADT, ARRAY, BOOL, BORROWED_TENSOR, BYTES, CPU, DEVICE, DLDevice, DTYPE, FIRST_OBJECT, FLOAT, FUNCTION, FunctionObject, INT, MODULE, NONE, OBJECT_HEADER, POINTER,
   RAW_BYTES, RAW_STRING, SHAPE, SMALL_BYTES, SMALL_STRING, STRING, Scalar, TENSOR, TVMError, TVMObject, described, encoded, fail,
 } from "./values.js";
 
@@ -18,6 +18,7 @@ export class Instance {
   #dtypes = new Map();
   #thrown = null; // what a JavaScript function threw last, until the error comes back
   #left = new FinalizationRegistry((handle) => this.exports && this.exports.TVMFFIObjectDecRef(handle));
+  #borrowed = []; // arrays of each call from compiled code that is going on
   #freeSlots = []; // [how many, the first] of the table
   #tupleType;
 
@@ -158,6 +159,7 @@ export class Instance {
       case RAW_STRING: return memory.text(handle, u8.indexOf(0, handle) - handle);
       case RAW_BYTES: return memory.bytesOf(handle);
       case SMALL_STRING: return memory.text(at + 8, u32[(at >> 2) + 1]);
+      case BORROWED_TENSOR: return this.#borrow(handle);
       case SMALL_BYTES: return u8.slice(at + 8, at + 8 + u32[(at >> 2) + 1]);
       default: break;
     }
@@ -177,6 +179,16 @@ export class Instance {
     } finally {
       this.exports.TVMFFIObjectDecRef(handle);
     }
+  }
+  // A tensor of the caller's, which ends with the call.
+  #borrow(tensor) {
+    return this.#frame((frame) => {
+      const out = frame.allocate(16);
+      this.#check(this.exports.TVMFFITensorCreateUnsafeView(0, tensor, out));
+      const array = new NDArray(this.memory.u32[out >> 2], this);
+      this.#borrowed.at(-1)?.push(array);
+      return array;
+    });
   }
   #tuple() {
     return (this.#tupleType ??= this.call("runtime.ADTTypeIndex"));
@@ -220,6 +232,7 @@ export class Instance {
   // Compiled code or the runtime calls a function of JavaScript.
   #called(number, args, count, result) {
     this.beginScope();
+    this.#borrowed.push([]);
     try {
       const values = Array.from({ length: count }, (_, i) => this.#read(args + 16 * i, false));
       const value = this.#functions.get(number)(...values);
@@ -236,6 +249,7 @@ export class Instance {
       this.#frame((frame) => this.exports.TVMFFIErrorSetRaisedFromCStr(frame.copy(encoded(kind), 1), frame.copy(encoded(message), 1)));
       return -1;
     } finally {
+      for (const array of this.#borrowed.pop()) array.dispose();
       this.endScope();
     }
   }

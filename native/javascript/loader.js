@@ -29,12 +29,15 @@ export function sideImports(code, host, place) {
     memory: host.memory.object, __indirect_function_table: host.exports.__indirect_function_table, __stack_pointer: host.exports.__stack_pointer,
     __memory_base: constant(place.memory), __table_base: constant(place.table),
   };
-  const got = { "GOT.mem": {}, "GOT.func": {} };
+  const got = { "GOT.mem": {}, "GOT.func": {} }, own = {};
+  const names = new Set(WebAssembly.Module.exports(code).map((e) => e.name));
   for (const { module, name, kind } of WebAssembly.Module.imports(code)) {
     if (module in got) got[module][name] = new WebAssembly.Global({ value: "i32", mutable: true }, 0);
+    // A function that another module might have replaced, such as a weak one, is imported though it is the module's own.
+    else if (kind === "function" && names.has(name)) env[name] = (...args) => own.exports[name](...args);
     else if (kind === "function") env[name] ??= host.exports[name] ?? mathematics(name) ?? fail("RuntimeError", `the model calls the function \`${name}\`, which the runtime does not have`);
   }
-  return { env, ...got };
+  return { env, ...got, own };
 }
 /** Functions of C's library that JavaScript has: of doubles, or with an f at the end of their names, of floats. */
 function mathematics(name) {
@@ -45,6 +48,7 @@ function mathematics(name) {
 }
 /** Gives the functions of a module their places in the table. Returns names and addresses of what it exports. */
 export function linked(exports, imports, names, host, place, first = true) {
+  imports.own.exports = exports;
   const number = new Map(names.map((name, i) => [name, i]));
   const address = (name) => (number.has(name) ? place.functions + number.get(name) : place.memory + exports[name].value);
   names.forEach((name, i) => host.exports.__indirect_function_table.set(place.functions + i, exports[name]));

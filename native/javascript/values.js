@@ -1,6 +1,6 @@
 // What values are in the ABI of the runtime, and those of JavaScript that stand for them.
 
-export const NONE = 0, INT = 1, BOOL = 2, FLOAT = 3, POINTER = 4, DTYPE = 5, DEVICE = 6, RAW_STRING = 8, RAW_BYTES = 9, SMALL_STRING = 11,
+export const NONE = 0, INT = 1, BOOL = 2, FLOAT = 3, POINTER = 4, DTYPE = 5, DEVICE = 6, BORROWED_TENSOR = 7, RAW_STRING = 8, RAW_BYTES = 9, SMALL_STRING = 11,
   SMALL_BYTES = 12, FIRST_OBJECT = 64, STRING = 65, BYTES = 66, FUNCTION = 68, SHAPE = 69, TENSOR = 70, ARRAY = 71, MODULE = 73;
 export const OBJECT_HEADER = 24; // bytes before what an object holds
 export const CPU = 1;
