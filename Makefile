@@ -122,7 +122,7 @@ test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node a
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "Chromium is not installed: apt-get install chromium (or set CHROMIUM)"; exit 1; }
 	$(BIN)/python -m tests.deploy.javascript.models $(BROWSER)
 	$(BROWSER)/node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --moduleResolution nodenext --lib es2023,dom --skipLibCheck false $(BROWSER)/tests/types.mts
-	PYTHON="$(CURDIR)/$(BIN)/python" EXAMPLE="$(CURDIR)/examples/browser" node --test $(BROWSER)/tests/
+	PYTHON="$(CURDIR)/$(BIN)/python" EXAMPLE="$(CURDIR)/examples/browser" PAGE="$(CURDIR)/docs/browser.md" node --test $(BROWSER)/tests/
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite/convert.py build/tflite

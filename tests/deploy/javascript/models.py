@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -16,6 +17,9 @@ from tilewright.deploy.machines import machine_of
 from tilewright.deploy.native_build import build_runtime
 from tilewright.script import tir as T
 
+from tests.examples.pages import run_page
+
+ROOT = Path(__file__).resolve().parents[3]
 TARGET = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 
@@ -129,12 +133,16 @@ def main() -> None:
     build_runtime(machine_of("wasm32"), folder / "node_modules" / "tilewright")
     for name, source in (("tilewright", folder / "node_modules" / "tilewright"), ("tests", Path(__file__).parent)):
         shutil.copytree(source, folder / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples" / "browser"))
+    sys.path.insert(0, str(ROOT / "examples" / "browser"))
     import make_site
 
     make_site.write_site(folder / "site")
     picture_of_six(folder / "digit.png")
     write(folder)
+    page = folder / "page"
+    shutil.copytree(folder / "tilewright", page / "tilewright", dirs_exist_ok=True)
+    with contextlib.chdir(page):
+        run_page(ROOT / "docs" / "browser.md")
 
 
 if __name__ == "__main__":

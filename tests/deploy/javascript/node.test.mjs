@@ -1,5 +1,5 @@
 // The cases in node: node --test build/browser/tests
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { test } from "node:test";
 import { instantiate } from "../tilewright/index.js";
 import { cases, check, threaded } from "./cases.mjs";
@@ -16,4 +16,11 @@ test("where files come from", async () => {
     check((await tvm.loadModule(source)).typeKey === "library", "it is loaded");
   for (const [source, kind, words] of [["/no/such.wasm", "FileNotFoundError", /the model \(\/no\/such.wasm\) cannot be read/], [new Response("", { status: 404, statusText: "Not Found" }), "OSError", /404 Not Found/]])
     await tvm.loadModule(source).then(() => check(false, "it is refused"), (e) => check(e.kind === kind && words.test(e.message), `${e} is ${kind}`));
+});
+
+test("the runtime is small", async () => {
+  for (const name of ["tilewright.wasm", "tilewright-threads.wasm"]) {
+    const { size } = await stat(new URL(`../tilewright/${name}`, import.meta.url));
+    check(size < 400_000, `${name} has less than 400 KB, not ${size} bytes`);
+  }
 });
