@@ -16,10 +16,10 @@ export class NDArray extends TVMObject {
   constructor(handle, instance) {
     super(handle, instance);
     const { u32, i64, u8 } = instance.memory, at = handle + OBJECT_HEADER;
-    const ndim = u32[(at + 12) >> 2], dims = u32[(at + 20) >> 2];
-    this.shape = Array.from({ length: ndim }, (_, i) => Number(i64[(dims >> 3) + i]));
+    const ndim = u32[(at + 12) >>> 2], dims = u32[(at + 20) >>> 2];
+    this.shape = Array.from({ length: ndim }, (_, i) => Number(i64[(dims >>> 3) + i]));
     this.dtype = instance.dtypeText(u8.slice(at + 16, at + 20));
-    this.device = new DLDevice(u32[(at + 4) >> 2], u32[(at + 8) >> 2]);
+    this.device = new DLDevice(u32[(at + 4) >>> 2], u32[(at + 8) >>> 2]);
     this.#content = { size: this.shape.reduce((a, b) => a * b, 1), item: Math.ceil((u8[at + 17] * (u8[at + 18] | (u8[at + 19] << 8))) / 8) };
   }
   get ndim() {
@@ -34,7 +34,7 @@ export class NDArray extends TVMObject {
   /** The address of the elements. */
   getDataPtr() {
     const { u32, i64 } = this.instance.memory, at = this.getHandle() + OBJECT_HEADER;
-    return u32[at >> 2] + Number(i64[(at + 32) >> 3]);
+    return u32[at >>> 2] + Number(i64[(at + 32) >>> 3]);
   }
   /** The elements in place: a typed array over the memory, without a copy. It is made anew at each access, since memory that grows has
    * another buffer; keep it only as long as nothing is called. Types of 16 bits that JavaScript lacks show their bits. */

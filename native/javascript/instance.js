@@ -134,33 +134,33 @@ export class Instance {
     else if (value instanceof Uint8Array) object(RAW_BYTES, frame.cell(value));
     else if (value instanceof ArrayBuffer) object(RAW_BYTES, frame.cell(new Uint8Array(value)));
     else if (value instanceof DLDevice) [type, word] = [DEVICE, BigInt(value.deviceType) | (BigInt(value.deviceId) << 32n)];
-    else if (value instanceof TVMObject) object(this.memory.u32[(value.getHandle() + 8) >> 2], value.getHandle());
+    else if (value instanceof TVMObject) object(this.memory.u32[(value.getHandle() + 8) >>> 2], value.getHandle());
     else if (value instanceof Executor) object(MODULE, value.module.getHandle());
     else if (typeof value === "function") object(FUNCTION, (value.object ?? frame.until(this.#hosted(value))).getHandle());
     else if (Array.isArray(value)) object(ARRAY, frame.until(this.#list(value)).getHandle());
     else fail("TypeError", `${described(value)} cannot be passed to a function: numbers, strings, Uint8Array (bytes), NDArray, DLDevice, Module, functions and lists of them can`);
     const { u32, i64 } = this.memory;
-    u32[at >> 2] = type;
-    u32[(at >> 2) + 1] = 0;
-    i64[(at >> 3) + 1] = word;
+    u32[at >>> 2] = type;
+    u32[(at >>> 2) + 1] = 0;
+    i64[(at >>> 3) + 1] = word;
   }
   /** The value at an address. `owned`: its reference becomes ours; else it is of the caller. */
   #read(at, owned) {
     const { memory } = this, { u32, i64, f64, u8 } = memory;
-    const type = u32[at >> 2], word = i64[(at >> 3) + 1], handle = u32[(at >> 2) + 2];
+    const type = u32[at >>> 2], word = i64[(at >>> 3) + 1], handle = u32[(at >>> 2) + 2];
     switch (type) {
       case NONE: return undefined;
       case INT: return word >= BigInt(Number.MIN_SAFE_INTEGER) && word <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(word) : word;
       case BOOL: return word !== 0n;
-      case FLOAT: return f64[(at >> 3) + 1];
+      case FLOAT: return f64[(at >>> 3) + 1];
       case POINTER: return handle;
       case DTYPE: return this.dtypeText(u8.slice(at + 8, at + 12));
-      case DEVICE: return new DLDevice(u32[(at >> 2) + 2], u32[(at >> 2) + 3]);
+      case DEVICE: return new DLDevice(u32[(at >>> 2) + 2], u32[(at >>> 2) + 3]);
       case RAW_STRING: return memory.text(handle, u8.indexOf(0, handle) - handle);
       case RAW_BYTES: return memory.bytesOf(handle);
-      case SMALL_STRING: return memory.text(at + 8, u32[(at >> 2) + 1]);
+      case SMALL_STRING: return memory.text(at + 8, u32[(at >>> 2) + 1]);
       case BORROWED_TENSOR: return this.#borrow(handle);
-      case SMALL_BYTES: return u8.slice(at + 8, at + 8 + u32[(at >> 2) + 1]);
+      case SMALL_BYTES: return u8.slice(at + 8, at + 8 + u32[(at >>> 2) + 1]);
       default: break;
     }
     if (type < FIRST_OBJECT) fail("TypeError", `a value of type index ${type} has no form in JavaScript`);
@@ -172,9 +172,9 @@ export class Instance {
     try {
       const content = handle + OBJECT_HEADER;
       if (type === BYTES) return memory.bytesOf(content);
-      const [data, size] = u32.subarray(content >> 2, (content >> 2) + 4).filter((_, i) => i === 0 || i === (type === ARRAY ? 2 : 1));
+      const [data, size] = u32.subarray(content >>> 2, (content >>> 2) + 4).filter((_, i) => i === 0 || i === (type === ARRAY ? 2 : 1));
       if (type === STRING) return memory.text(data, size);
-      if (type === SHAPE) return Array.from(this.memory.i64.subarray(data >> 3, (data >> 3) + size), Number);
+      if (type === SHAPE) return Array.from(this.memory.i64.subarray(data >>> 3, (data >>> 3) + size), Number);
       return Array.from({ length: size }, (_, i) => this.#read(data + 16 * i, false));
     } finally {
       this.exports.TVMFFIObjectDecRef(handle);
@@ -185,7 +185,7 @@ export class Instance {
     return this.#frame((frame) => {
       const out = frame.allocate(16);
       this.#check(this.exports.TVMFFITensorCreateUnsafeView(0, tensor, out));
-      const array = new NDArray(this.memory.u32[out >> 2], this);
+      const array = new NDArray(this.memory.u32[out >>> 2], this);
       this.#borrowed.at(-1)?.push(array);
       return array;
     });
@@ -199,7 +199,7 @@ export class Instance {
       values.forEach((value, i) => this.#write(items + 16 * i, value, frame));
       for (let i = 0; i < values.length; ++i) this.#check(this.exports.TVMFFIAnyViewToOwnedAny(items + 16 * i, items + 16 * i));
       this.#check(this.exports.TWArrayCreate(items, BigInt(values.length), out));
-      return new TVMObject(this.memory.u32[out >> 2], this);
+      return new TVMObject(this.memory.u32[out >>> 2], this);
     });
   }
 
@@ -217,7 +217,7 @@ export class Instance {
       const number = this.#nextFunction++, out = frame.allocate(16);
       this.#functions.set(number, body);
       this.#check(this.exports.TWFunctionFromHost(number, out));
-      return new FunctionObject(this.memory.u32[out >> 2], this);
+      return new FunctionObject(this.memory.u32[out >>> 2], this);
     });
   }
   #call(object, args) {
@@ -258,7 +258,7 @@ export class Instance {
     const [kind, message] = this.#frame((frame) => {
       const out = frame.allocate(16);
       this.exports.TVMFFIErrorMoveFromRaised(out);
-      const handle = this.memory.u32[out >> 2];
+      const handle = this.memory.u32[out >>> 2];
       if (!handle) return ["RuntimeError", `a function failed with code ${code} and left no reason`];
       const cells = handle + OBJECT_HEADER, texts = [cells, cells + 8].map((cell) => new TextDecoder().decode(this.memory.bytesOf(cell)));
       this.exports.TVMFFIObjectDecRef(handle);
@@ -272,7 +272,7 @@ export class Instance {
     return this.#frame((frame) => {
       const key = frame.cell(encoded(name)), out = frame.allocate(16);
       this.#check(this.exports.TVMFFIFunctionGetGlobal(key, out));
-      const handle = this.memory.u32[out >> 2];
+      const handle = this.memory.u32[out >>> 2];
       return handle ? this.#function(handle) : undefined;
     });
   }
@@ -339,11 +339,11 @@ export class Instance {
     for (const d of dims) if (!Number.isSafeInteger(d)) fail("TypeError", `a shape consists of integers, but ${described(d)} was given`);
     return this.#frame((frame) => {
       const at = frame.allocate(8 * dims.length), type = frame.allocate(16), where = frame.allocate(16), out = frame.allocate(16);
-      this.memory.i64.set(dims.map(BigInt), at >> 3);
-      this.memory.u32.set([device.deviceType, device.deviceId], where >> 2);
+      this.memory.i64.set(dims.map(BigInt), at >>> 3);
+      this.memory.u32.set([device.deviceType, device.deviceId], where >>> 2);
       this.#check(this.exports.TVMFFIDataTypeFromString(frame.cell(encoded(dtype)), type));
       this.#check(this.exports.TWTensorEmpty(dims.length, at, type, where, out));
-      return new NDArray(this.memory.u32[out >> 2], this);
+      return new NDArray(this.memory.u32[out >>> 2], this);
     });
   }
   /** A typed array, or numbers, as an array of the runtime. */
@@ -354,11 +354,11 @@ export class Instance {
     return this.#frame((frame) => {
       const like = frame.allocate(48), dims = frame.allocate(8 * shape.length), out = frame.allocate(16), from = array.getHandle() + OBJECT_HEADER;
       this.memory.u8.copyWithin(like, from, from + 40);
-      this.memory.i64.set(shape.map(BigInt), dims >> 3);
+      this.memory.i64.set(shape.map(BigInt), dims >>> 3);
       const { u32 } = this.memory;
-      [u32[(like + 12) >> 2], u32[(like + 20) >> 2], u32[(like + 24) >> 2]] = [shape.length, dims, 0];
+      [u32[(like + 12) >>> 2], u32[(like + 20) >>> 2], u32[(like + 24) >>> 2]] = [shape.length, dims, 0];
       this.#check(this.exports.TVMFFITensorCreateUnsafeView(array.getHandle(), like, out));
-      return new NDArray(this.memory.u32[out >> 2], this);
+      return new NDArray(this.memory.u32[out >>> 2], this);
     });
   }
 

@@ -22,7 +22,7 @@ export class LinearMemory {
     return new TextDecoder().decode(this.u8.slice(at, at + size)); // a copy: decoders refuse shared memory
   }
   bytesOf(cell) {
-    const [at, size] = this.u32.subarray(cell >> 2, (cell >> 2) + 2);
+    const [at, size] = this.u32.subarray(cell >>> 2, (cell >>> 2) + 2);
     return this.u8.slice(at, at + size);
   }
 }
@@ -57,7 +57,7 @@ export class Frame {
   /** A TVMFFIByteArray. */
   cell(bytes) {
     const data = this.copy(bytes), at = this.allocate(8);
-    this.#instance.memory.u32.set([data, bytes.length], at >> 2);
+    this.#instance.memory.u32.set([data, bytes.length], at >>> 2);
     return at;
   }
   until(object) {
