@@ -230,6 +230,22 @@ export const cases = [
     const more = tvm.memory.buffer.byteLength - grown;
     check(more <= 1 << 20 && tvm.table.length - places < 10, `a module that is gone leaves its place: there are ${more} more bytes, and ${tvm.table.length - places} more places in the table`);
   }],
+  ["addresses above 2 GB", async ({ tvm, at, expected }) => {
+    const large = [0, 1].map(() => tvm.empty([1.2e9], "int8"));
+    let a;
+    for (let i = 0; i < 5000; ++i) a = tvm.array([1, 2, 3]);
+    check(a.getDataPtr() > 2 ** 31 && a.getHandle() > 2 ** 31, "an array is above 2 GB");
+    same([a.toArray(), a.shape, a.view([3, 1]).toArray()], [[1, 2, 3], [3], [1, 2, 3]]);
+    tvm.registerFunc("test.back", (...args) => args);
+    const text = "x".repeat(100000);
+    check(tvm.getGlobalFunc("test.back")(text, [text, 1])[1][0] === text, "texts come back");
+    const executor = tvm.createExecutor(await tvm.loadModule(await at("dense.wasm")));
+    executor.setInput(0, expected.x);
+    executor.run();
+    near(executor.getOutput(0).toArray(), expected.relu, "relu");
+    refused(() => executor.setInput("y", [1]), "ValueError", /no input named `y`/);
+    large.forEach((array) => array.dispose());
+  }],
   ["files that are no models", async ({ tvm, at }) => {
     const good = new Uint8Array(await at("dense.wasm"));
     await refusedLater(tvm.loadModule(good.slice(0, 2000)), "RuntimeError", /the model cannot be compiled by this host/);

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 import tilewright as tvm
+from tests.examples.pages import run_page
 from tilewright import relay, te
 from tilewright.deploy.machines import machine_of
 from tilewright.deploy.native_build import build_runtime
 from tilewright.script import tir as T
-
-from tests.examples.pages import run_page
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
