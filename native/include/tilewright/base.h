@@ -30,10 +30,13 @@ inline void keep(TVMFFIObject* object) noexcept {
   if (object) __atomic_add_fetch(&object->combined_ref_count, 1, __ATOMIC_RELAXED);
 }
 inline void drop(TVMFFIObject* object) noexcept {
-  if (!object || static_cast<uint32_t>(__atomic_sub_fetch(&object->combined_ref_count, 1, __ATOMIC_ACQ_REL)) != 0) return;
-  if (object->deleter) object->deleter(object, kTVMFFIDeleteStrong);
-  if (__atomic_sub_fetch(&object->combined_ref_count, uint64_t{1} << 32, __ATOMIC_ACQ_REL) >> 32 == 0 && object->deleter)
-    object->deleter(object, kTVMFFIDeleteWeak);
+  constexpr uint64_t kWeak = uint64_t{1} << 32;
+  if (!object) return;
+  const uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, 1, __ATOMIC_ACQ_REL);
+  if (static_cast<uint32_t>(before) != 1 || !object->deleter) return;
+  if (before == (kWeak | 1)) return object->deleter(object, kTVMFFIDeleteBoth);
+  object->deleter(object, kTVMFFIDeleteStrong);
+  if (__atomic_fetch_sub(&object->combined_ref_count, kWeak, __ATOMIC_ACQ_REL) >> 32 == 1) object->deleter(object, kTVMFFIDeleteWeak);
 }
 template <typename T>
 T* content(const TVMFFIObject* object) { return reinterpret_cast<T*>(const_cast<TVMFFIObject*>(object) + 1); }

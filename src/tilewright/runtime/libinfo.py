@@ -42,6 +42,25 @@ def find_source_path() -> str:
 def host_options(library: str | None = None) -> list[str]:
     """Options of a C++ compiler for a program that includes tilewright/host.h: standard, headers, library (default: that of the package)
     and its path."""
+    return [STANDARD["c++"], *compile_options(), *link_options(library)]
+
+
+def compile_options() -> list[str]:
+    """Options that compile C and C++ against the headers."""
+    return [f"-I{include_folder()}"]
+
+
+def link_options(library: str | None = None) -> list[str]:
+    """Options that link a program or a library with the runtime library, and let it be found where it lies."""
     library = library or find_lib_path()[0]
-    folder = os.path.dirname(library)
-    return [STANDARD["c++"], f"-I{include_folder()}", library, f"-Wl,-rpath,{folder}"]
+    return [library, f"-Wl,-rpath,{os.path.dirname(library)}", "-ldl"]
+
+
+def cmake_folder() -> str:
+    """The folder of `tilewright-config.cmake`, which `find_package(tilewright)` takes as `tilewright_DIR`."""
+    return os.fspath(Path(include_folder()).parent / "cmake")
+
+
+def pkgconfig_folder() -> str:
+    """The folder of `tilewright.pc`, for PKG_CONFIG_PATH."""
+    return os.fspath(Path(include_folder()).parent / "pkgconfig")

@@ -2,6 +2,7 @@
 #ifndef TVM_RUNTIME_MEMORY_H_
 #define TVM_RUNTIME_MEMORY_H_
 
+#include <cstddef>
 #include <new>
 #include <utility>
 
@@ -9,6 +10,12 @@
 
 namespace tvm {
 namespace runtime {
+
+namespace detail {
+// Where a class has its Object: behind the table of virtual functions, if it has one.
+template <typename T>
+std::ptrdiff_t object_offset = 0;
+}  // namespace detail
 
 // A new object of a class.
 template <typename T, typename... Args>
@@ -23,12 +30,13 @@ ObjectPtr<T> make_object(Args&&... args) {
     ::operator delete(memory, alignment);
     throw;
   }
-  // The header lies where the class has its Object: behind the table of virtual functions, if it has one.
-  *static_cast<Object*>(made)->header() = {1 | (uint64_t{1} << 32), type_index, 0, [](void* self, int flags) {
-                                             T* object = static_cast<T*>(reinterpret_cast<Object*>(self));
-                                             if (flags & kTVMFFIDeleteStrong) object->~T();
-                                             if (flags & kTVMFFIDeleteWeak) ::operator delete(static_cast<void*>(object), std::align_val_t(alignof(T)));
-                                           }};
+  Object* object = made;
+  detail::object_offset<T> = reinterpret_cast<char*>(object) - static_cast<char*>(memory);
+  *object->header() = {1 | (uint64_t{1} << 32), type_index, 0, [](void* self, int flags) {
+                         void* whole = static_cast<char*>(self) - detail::object_offset<T>;
+                         if (flags & kTVMFFIDeleteStrong) static_cast<T*>(whole)->~T();
+                         if (flags & kTVMFFIDeleteWeak) ::operator delete(whole, std::align_val_t(alignof(T)));
+                       }};
   return ObjectPtr<T>::TakeOver(made);
 }
 

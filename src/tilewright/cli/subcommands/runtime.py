@@ -20,6 +20,7 @@ def runtime_group() -> None:
 
     \b
     tilewright runtime build --target aarch64-linux-gnu -o board
+    tilewright runtime config --cflags --libs
     """
 
 
@@ -64,4 +65,40 @@ def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
         {"target": machine.triple, **{str(row["what"]): row for row in rows}},
         rows,
         lambda: [f"{row['file']}: {in_bytes(Path(str(row['file'])).stat().st_size)}" for row in rows],
+    )
+
+
+@runtime_group.command("config")
+@click.option("--cflags", is_flag=True, help="Options that compile C and C++ against the headers.")
+@click.option("--libs", is_flag=True, help="Options that link with the runtime library.")
+@click.option("--includedir", is_flag=True, help="The folder of the headers.")
+@click.option("--libdir", is_flag=True, help="The folder of the library.")
+@click.option("--cmakedir", is_flag=True, help="The folder of the CMake package, for -Dtilewright_DIR.")
+@click.option("--pkgconfigdir", is_flag=True, help="The folder of tilewright.pc, for PKG_CONFIG_PATH.")
+@click.option("--javadir", is_flag=True, help="The folder of the sources of the Java interface.")
+@shown
+def runtime_config(form: Form, **asked: bool) -> None:
+    """Print how a C or C++ program is built with the runtime of this machine; without options, everything.
+
+    \b
+    c++ -std=c++17 host.cc -o host $(tilewright runtime config --cflags --libs)
+    cmake -B build -Dtilewright_DIR=$(tilewright runtime config --cmakedir)
+    """
+    from tilewright.runtime import libinfo
+
+    answers = {
+        "cflags": " ".join(libinfo.compile_options()),
+        "libs": " ".join(libinfo.link_options()),
+        "includedir": libinfo.find_include_path()[0],
+        "libdir": str(Path(libinfo.find_lib_path()[0]).parent),
+        "cmakedir": libinfo.cmake_folder(),
+        "pkgconfigdir": libinfo.pkgconfig_folder(),
+        "javadir": str(Path(libinfo.find_source_path()) / "java"),
+    }
+    chosen = {name: text for name, text in answers.items() if asked[name]}
+    rows = [{"what": name, "answer": text} for name, text in (chosen or answers).items()]
+    form.show(
+        chosen or answers,
+        rows,
+        lambda: [" ".join(chosen.values())] if chosen else [f"{name}: {text}" for name, text in answers.items()],
     )
