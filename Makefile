@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -123,6 +123,10 @@ test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node a
 	$(BIN)/python -m tests.deploy.javascript.models $(BROWSER)
 	$(BROWSER)/node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --moduleResolution nodenext --lib es2023,dom --skipLibCheck false $(BROWSER)/tests/types.mts
 	PYTHON="$(CURDIR)/$(BIN)/python" EXAMPLE="$(CURDIR)/examples/browser" PAGE="$(CURDIR)/docs/browser.md" node --test $(BROWSER)/tests/
+
+test-hosts: $(VENV)/.extra-test  ## C++, C and Java programs: compilers, standards, sanitizers, valgrind, the all-in-one build; needs cmake, pkg-config, valgrind, JDK 22 (minutes)
+	@for p in make cmake pkg-config valgrind; do command -v $$p > /dev/null || { echo "test-hosts needs $$p: apt-get install $$p"; exit 1; }; done
+	$(BIN)/python -m pytest -q tests/hosts/test_hosts.py tests/hosts/full.py
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite/convert.py build/tflite
