@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts import EXAMPLES, HERE, PRINTED, compile_cpp, build_examples, run
+from tests.hosts import EXAMPLES, HERE, PRINTED, build_examples, compile_cpp, run
 from tilewright.deploy.native_build import native_sources
 from tilewright.runtime import libinfo
 

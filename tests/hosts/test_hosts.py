@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.hosts import HERE, PRINTED, compile_cpp, build_examples, run
+from tests.hosts import HERE, PRINTED, build_examples, compile_cpp, run
 from tilewright.runtime import libinfo
 
 

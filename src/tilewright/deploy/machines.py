@@ -58,8 +58,8 @@ WEBASSEMBLY = System(
     WASM,
     ("wasm", "wasm_serial", "libcxx"),
     without=(
-        "rpc/*", "executors/pipeline.cc", "devices/c_api.cc", "devices/functions.cc", "devices/kernels.cc", "classic/*", "shared_library.cc",
-        "thread_pool.cc", "seal.cc", "elf_file.cc", "crc32.cc", "timing.cc",
+        "rpc/*", "executors/pipeline.cc", "devices/c_api.cc", "devices/functions.cc", "devices/kernels.cc", "shared_library.cc",
+        "classic/*", "thread_pool.cc", "seal.cc", "elf_file.cc", "crc32.cc", "timing.cc",
     ),
     library="tilewright.wasm",
     archive="",
