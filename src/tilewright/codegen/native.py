@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tilewright.ir.transform import Pass
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-
-
-def passes(target: Target) -> Sequence[Pass]:
-    """The passes that back ends of CPUs run before they emit code. Activations become one function if the CPU has fused multiply-adds, on
-    which the error bounds of these functions rest."""
-    from tilewright.tir.transform import FuseActivations
-
-    return [FuseActivations()] if target.cpu.fma else []
 
 
 def unfit(target: Target) -> str:
@@ -36,4 +25,4 @@ def big_endian(target: Target) -> TVMError:
     )
 
 
-__all__ = ["big_endian", "passes", "unfit"]
+__all__ = ["big_endian", "unfit"]

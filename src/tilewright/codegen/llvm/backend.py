@@ -9,7 +9,6 @@ from tilewright.codegen.backend import BackEnd, Code
 from tilewright.codegen.llvm.native.jit import LoadedObjects, load_objects
 from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object, object_kind
 from tilewright.codegen.llvm.native.tiles import permission
-from tilewright.codegen.native import passes
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass
 from tilewright.runtime.linking.symbols import CONTEXT
@@ -24,7 +23,9 @@ class LLVM(BackEnd):
     forms: ClassVar[tuple[str, ...]] = ("ll", "s", "asm")
 
     def passes(self, target: Target) -> Sequence[Pass]:
-        return passes(target)
+        from tilewright.tir.transform import FuseActivations
+
+        return [FuseActivations()]
 
     def build(self, mod: IRModule, target: Target) -> Any:
         from tilewright.codegen.llvm.build import build

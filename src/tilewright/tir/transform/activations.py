@@ -109,6 +109,6 @@ def _over_root_of_two(e: Any) -> Any:
 
 def FuseActivations() -> Pass:
     """Replace GELU, x * sigmoid(x), 1 + erf(x) and 1 + tanh(x) in float32 by intrinsics. These need fewer instructions than an exact
-    erf or tanh, since the sum rounds the last digits away. Runs for back ends whose target has fused multiply-adds.
+    erf or tanh, since the sum rounds the last digits away. Runs for LLVM; for C if the target has fused multiply-adds.
     """
     return body_pass("FuseActivations", lambda f: _Activations().visit(f.body))

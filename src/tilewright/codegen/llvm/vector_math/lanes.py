@@ -57,6 +57,19 @@ class Lanes:
         t = self.type
         return self.b.call(f"{t}({t}, {t}, {t})", f"llvm.fma.{self.suffix}", f"{t} {a}, {t} {b}, {t} {c}", a, b, c)
 
+    def less(self, a: str, b: str, n: str) -> str:
+        """a * b - n for an integer n near the product, rounded once or twice."""
+        if self.has_fma:
+            return self.fma(a, b, self.neg(n))
+        # The product of the upper halves is exact, and so is its difference from n.
+        high, other = self.upper_half(a), self.upper_half(b)
+        rest = self.add(self.mul(high, self.sub(b, other)), self.mul(self.sub(a, high), b))
+        return self.add(self.sub(self.mul(high, other), n), rest)
+
+    def upper_half(self, x: str) -> str:
+        """The number with the upper half of the digits of a float32."""
+        return self.from_bits(self.iop("and", self.bits(x), self.ci(-1 << 12)))
+
     def unary(self, name: str, a: str) -> str:
         """An LLVM intrinsic of one argument, such as fabs or floor."""
         return self.b.call(f"{self.type}({self.type})", f"llvm.{name}.{self.suffix}", f"{self.type} {a}", a)

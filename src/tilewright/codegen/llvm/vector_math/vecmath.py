@@ -155,7 +155,7 @@ class VectorMath(Lanes):
         magic = self.c(12582912.0 - less)
         shifted = self.fma(a, b, magic)
         n = self.sub(shifted, magic)
-        return shifted, self.poly(self.fma(a, b, self.neg(n)), *_EXP2)
+        return shifted, self.poly(self.less(a, b, n), *_EXP2)
 
     def one_plus_erf(self, x: str) -> str:
         """1 + erf(x): 2**r or 2 - 2**r, where 2**r is erfc(|x|). Its error is below 1.2e-7 (an ulp of 1)."""
@@ -200,7 +200,7 @@ class VectorMath(Lanes):
         """x * sigmoid(x), as x / (1 + 2**(-x / log(2))). Its error is 2 ulp."""
         y = self.clamp(x, -89.0, 104.0)
         n, ni = self.round_to_int(y, -1.4426950216293335)
-        r = self.fma(y, self.c(-1.4426950216293335), self.neg(n))
+        r = self.less(y, self.c(-1.4426950216293335), n)
         r = self.fma(y, self.c(-1.925963033500011e-08), r)
         return self.div(x, self.add(self.c(1.0), self.scale2(self.poly(r, *_EXP2), n, ni)))
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code, WholeModel
-from tilewright.codegen.native import passes
 from tilewright.codegen.source.c.library import LoadedLibrary, load_objects
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass
@@ -27,7 +26,10 @@ class C(BackEnd):
         return toolchain(target)
 
     def passes(self, target: Target) -> Sequence[Pass]:
-        return passes(target)
+        from tilewright.tir.transform import FuseActivations
+
+        # The error bounds of these functions in C rest on fused multiply-adds.
+        return [FuseActivations()] if target.cpu.fma else []
 
     def build(self, mod: IRModule, target: Target) -> Any:
         from tilewright.codegen.source.c.build import build
