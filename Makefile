@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -96,6 +96,12 @@ test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what 
 
 test-arm: build/emulated/runner-aarch64  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
+
+build/emulated/wasm32/index.js: $(VENV)/.extra-test $(NATIVE) $(wildcard native/javascript/*)
+	$(BIN)/tilewright runtime build --target wasm32 -o build/emulated/wasm32
+
+test-wasm: build/emulated/wasm32/index.js  ## what is compiled for WebAssembly in node: operators, vector math, whole models, threads (minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_wasm.py
 
 # The system's loader takes the library of LD_LIBRARY_PATH before the one that lies beside the module. Its size is not the wheel's.
 # The sanitizer looks for the functions that throw when a process begins, in which Python has not loaded the C++ library yet.

@@ -32,14 +32,15 @@ def check_random_model(name: str, seed: int, target: str) -> None:
 
 def check_model(name: str, target: str, folder: Path) -> None:
     """A benchmark model, beside ONNX Runtime."""
-    path, inputs = models.make(name), models.inputs(name)
+    model, inputs = models.make(name), models.inputs(name)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    want = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, inputs)
-    mod, params = relay.frontend.from_onnx(path, shape=models.shapes(name))
+    want = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    mod, params = relay.frontend.from_onnx(model, shape=models.shapes(name))
+    path = folder / machines.library_name(target)
     with PassContext(opt_level=3):
-        relay.build(mod, target, params=params).export_library(folder / "m.so")
-    got = machines.run(folder / "m.so", inputs, target)
+        relay.build(mod, target, params=params).export_library(path)
+    got = machines.run(path, inputs, target)
     # A number that lies between two steps may be quantised to either.
     bound = 0.05 if name.endswith("_int8") else 1e-4
     for one, other in zip(got, want, strict=True):
@@ -50,7 +51,11 @@ def check_model(name: str, target: str, folder: Path) -> None:
 def check_vector_math(name: str, x: np.ndarray, target: str, folder: Path) -> None:
     """A function of single numbers at each of `x`, beside its exact values."""
     data = relay.var("x", shape=x.shape)
-    path = build(IRModule.from_expr(relay.Function([data], getattr(relay, name)(data))), target, folder / "f.so")
+    path = build(
+        IRModule.from_expr(relay.Function([data], getattr(relay, name)(data))),
+        target,
+        folder / machines.library_name(target),
+    )
     (got,) = machines.run(path, {"x": x}, target)
     with np.errstate(all="ignore"):
         exact = FUNCTIONS[name].exact(x.astype("float64"))

@@ -1,5 +1,7 @@
 """Compiled models on processors that this machine is not: exported, and run by the native runtime under QEMU.
 
+`make test-wasm` sets up the runtime that node runs.
+
 `make test-arm` and `make test-machines` set up the runtime and runner.cc for each processor (build/emulated, by zig). Debian's
 qemu-user-static (or qemu-user) runs them, with the C library of libc6-arm64-cross, libc6-riscv64-cross, libc6-armhf-cross and
 libgcc-s1-armhf-cross.
@@ -35,6 +37,10 @@ OTHERS = {
     "32-bit ARM": "llvm -mtriple=armv7-unknown-linux-gnueabihf",
 }
 THROUGH_C = {f"{name} through C": target.replace("llvm", "c", 1) for name, target in OTHERS.items()}
+WASM = {
+    "one thread": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
+    "four threads": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128,+atomics -num-cores=4",
+}
 _EMULATORS = {"aarch64": "aarch64", "riscv": "riscv64", "arm": "arm"}
 _LIBRARIES = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu", "arm": "arm-linux-gnueabihf"}
 PATIENCE = 600.0
@@ -49,6 +55,8 @@ class EmulationError(Exception):
 def emulator(target: Target) -> list[str] | None:
     """The command that programs for `target` are put behind; None where this machine runs them itself."""
     cpu = target.cpu
+    if cpu.arch == "wasm":
+        return [_node()]
     if cpu.arch not in _EMULATORS:
         return None
     arch = _EMULATORS[cpu.arch]
@@ -64,7 +72,29 @@ def emulator(target: Target) -> list[str] | None:
 
 def runner(target: Target) -> Path:
     """The program that runs libraries for the target."""
+    if target.cpu.arch == "wasm":
+        return ROOT / "tests" / "emulated" / "runner.mjs"
     return ROOT / "build" / "emulated" / f"runner-{_EMULATORS[target.cpu.arch]}"
+
+
+def library_name(target: Target | str) -> str:
+    """The name of a library for the target."""
+    return "m.wasm" if Target(target).cpu.arch == "wasm" else "m.so"
+
+
+def _threads(target: Target | str) -> list[str]:
+    """How many threads the runtime for WebAssembly is to have, where code can use several."""
+    cpu = Target(target).cpu
+    return [str(cpu.threads)] if "atomics" in cpu.features else []
+
+
+def _node() -> str:
+    found = shutil.which("node")
+    if found is None or not (ROOT / "build" / "emulated" / "wasm32" / "index.js").exists():
+        raise FileNotFoundError(
+            "programs for WebAssembly run in node: install nodejs (20 or later), and `make build/emulated/wasm32/index.js`"
+        )
+    return found
 
 
 def _qemu(arch: str) -> str:
@@ -92,7 +122,11 @@ def run(
             relay.save_param_dict({k: runtime.array(np.asarray(v, order="C")) for k, v in inputs.items()})
         )
         done = subprocess.run(
-            [*command, program, library, params, results], capture_output=True, text=True, timeout=PATIENCE, check=False
+            [*command, program, library, params, results, *_threads(target)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         if done.returncode != 0:
             raise EmulationError(done.stderr.strip() or f"the program ended with code {done.returncode}")

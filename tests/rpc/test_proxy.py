@@ -129,6 +129,8 @@ def test_web_sockets(proxy: rpc.Proxy) -> None:
         for _ in range(2):
             remote = rpc.connect("127.0.0.1", proxy.port, "page")
             data = np.random.default_rng(0).integers(0, 255, 1_000_003, np.uint8)
+            remote.upload(b"content", "x")
+            assert remote.download("x") == b"content"
             for size in (1, 200, 70_000, len(data)):
                 assert (tvm.nd.array(data[:size], remote.cpu(0)).numpy() == data[:size]).all()
             del remote

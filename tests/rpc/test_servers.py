@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.rpc.test_sessions import functions
+from tests.rpc.test_sessions import add_one, functions
 from tilewright import rpc
 from tilewright.rpc import base
 from tilewright.rpc.serving import FOLDERS
@@ -406,4 +406,41 @@ def test_folders_of_other_programs_stay() -> None:
     rpc.connect("127.0.0.1", server.port)
     assert folder.exists()
     folder.rmdir()
+    server.terminate()
+
+
+def test_what_a_server_does_before_it_listens(tmp_path: Path) -> None:
+    functions()
+    loads = tmp_path / "library.so"
+    loads.write_bytes(Path(add_one(tmp_path)).read_bytes())
+    called = lambda: tvm.register_func("tests.rpc.called", lambda: "called")  # noqa: E731
+    server = rpc.Server("127.0.0.1", 0, silent=True, load_library=f"{loads}", server_init_callback=called)
+    assert rpc.connect("127.0.0.1", server.port).get_function("tests.rpc.called")() == "called"
+    assert str(loads) in Path(f"/proc/{server.proc.pid if server.proc else 0}/maps").read_text()
+    server.terminate()
+    with pytest.raises(RPCError, match="the server cannot start: FileNotFoundError: .*/none.so"):
+        rpc.Server("127.0.0.1", 0, silent=True, load_library=str(tmp_path / "none.so"))
+    with pytest.raises(RPCError, match="the server cannot start: ZeroDivisionError: "):
+        rpc.Server("127.0.0.1", 0, silent=True, server_init_callback=lambda: 1 // 0)
+
+
+def test_a_function_runs_on_another_server_if_the_session_is_lost(tracker: rpc.Tracker) -> None:
+    functions()
+    place = ("127.0.0.1", tracker.port)
+    server = rpc.Server("127.0.0.1", 0, key="board", tracker_addr=place, silent=True)
+    client, tries = rpc.connect_tracker(*place), []
+
+    def work(remote: rpc.RPCSession) -> int:
+        pid = remote.get_function("tests.rpc.process")()
+        tries.append(pid)
+        if len(tries) % 3:
+            os.kill(pid, signal.SIGKILL)
+        found: int = remote.get_function("tests.rpc.add")(1, 2)
+        return found
+
+    with pytest.raises(
+        RPCError, match="the function failed on 2 servers with the key 'board'; the last one: .*closed|lost"
+    ):
+        client.request_and_run("board", work, session_timeout=30)
+    assert client.request_and_run("board", work, session_timeout=30) == 3 and len(set(tries)) == 3
     server.terminate()

@@ -21,7 +21,7 @@ from tilewright.runtime.packed_func import PackedFunc, global_func, register_fun
 from tilewright.support.errors import RPCError
 from tilewright.support.near import did_you_mean
 
-PIECE = 32 << 20
+PIECE = 4 << 20
 """Bytes of a file that go in one message, where the server takes files in pieces."""
 ANSWERS_IN = 30.0
 """Seconds that a server has to answer the handshake."""

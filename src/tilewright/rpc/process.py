@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
 import time
@@ -12,6 +13,9 @@ import traceback
 from collections.abc import Callable
 from typing import Never
 
+from tilewright.support.errors import RPCError
+
+READY = b"\0"
 TERMINATED_IN = 3.0
 """Seconds that a process has to end by itself."""
 
@@ -66,6 +70,34 @@ class Child:
             os.killpg(self.pid, number)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+
+def started(prepare: Callable[[], object], body: Callable[[], None]) -> Child:
+    """A process that prepares itself, then runs `body`. Raises RPCError with the words of an error in the preparation."""
+    reader, writer = os.pipe()
+
+    def prepared() -> None:
+        try:
+            prepare()
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode()[:4000])
+            return
+        os.write(writer, READY)
+        os.close(writer)
+        body()
+
+    child = Child(prepared)
+    os.close(
+        writer
+    )  # other processes, which were forked meanwhile, may have it too: its end does not tell the end of the child
+    with open(reader, "rb", buffering=0) as answer:
+        while not select.select([answer], [], [], 0.05)[0] and child.is_alive():
+            pass
+        text = answer.read(4000) if select.select([answer], [], [], 0)[0] else b""
+    if text != READY:
+        child.wait(TERMINATED_IN)
+        raise RPCError(f"the server cannot start: {text.decode(errors='replace') or 'its process has ended'}")
+    return child
 
 
 class _Parent:

@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import os
 import socket
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.rpc import base, handshake, tls, websocket
+from tilewright.rpc import base, files, handshake, tls, websocket
 from tilewright.rpc.base import logger
 from tilewright.rpc.limits import PROXY, Limits
 from tilewright.rpc.process import Child, Served
@@ -251,8 +252,10 @@ async def _serve_clients(url: str, key: str) -> None:
         if code == base.RPC_CODE_SUCCESS:
             ours, theirs = socket.socketpair()
             reader, writer = await asyncio.open_connection(sock=theirs)
-            serve = asyncio.to_thread(global_func("rpc.Serve"), ours.detach(), client)
-            await asyncio.gather(serve, join(link, Stream(reader, writer)))
+            with tempfile.TemporaryDirectory(prefix="tilewright-web-") as folder:
+                files.offer(Path(folder))
+                serve = asyncio.to_thread(global_func("rpc.Serve"), ours.detach(), client)
+                await asyncio.gather(serve, join(link, Stream(reader, writer)))
         elif code == base.RPC_CODE_MISMATCH:  # it waited in vain for a client
             with contextlib.suppress(OSError):
                 await link.close()

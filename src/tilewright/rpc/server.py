@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.rpc import base, handshake, tls
 from tilewright.rpc.base import logger
 from tilewright.rpc.limits import SERVER, Limits
-from tilewright.rpc.process import Child, Served
+from tilewright.rpc.process import Served, started
 from tilewright.rpc.registration import Registration
 from tilewright.rpc.serving import Serving, Terms
 from tilewright.runtime.packed_func import global_func
@@ -29,7 +29,7 @@ class Server(Served):
     tracker_addr: (host, port) of a tracker, which hands the server out under `key`; a proxy tells its tracker itself. load_library:
     libraries to load before the first session, with colons between. custom_addr: the address that the tracker tells clients. no_fork:
     ignored; every session has a process of its own. server_init_callback: called in the server's process before it listens. timeout:
-    seconds that a session may last.
+    seconds that a session may last. Raises RPCError where the server cannot start.
 
     key_file: a file with a secret of at least 16 bytes, which clients, the tracker and this server prove to each other that they know.
     tls_cert, tls_key: the certificate that clients are shown, and its private key, if that is in another file. tls_ca: certificates, of
@@ -79,15 +79,19 @@ class Server(Served):
                 registration = Registration(tracker_addr, key, self.port, custom_addr, secret, trusted)
             await serving.listen(listener, registration)
 
-        def body() -> None:
+        def prepare() -> None:
             for path in (load_library or "").split(":"):
                 if path:
                     global_func("runtime.ModuleLoadFromFile")(path)
             if server_init_callback is not None:
                 server_init_callback()
-            asyncio.run(serve())
 
-        self._process = Child(body)
+        try:
+            self._process = started(prepare, lambda: asyncio.run(serve()))
+        except RPCError:
+            if listener is not None:
+                listener.close()
+            raise
         if listener is not None:
             listener.close()
             if not silent and not base.is_loopback(host):

@@ -203,6 +203,19 @@ def test_a_board(place: Path, tracked: str) -> None:
         assert done.code == 0 and TABLE in done.out and " cpu0 " in done.out, done.err
 
 
+def test_a_guarded_server(place: Path) -> None:
+    secret = place / "secret"
+    secret.write_text("sixteen bytes and more")
+    server = rpc.Server("127.0.0.1", 0, silent=True, key_file=secret)
+    base = ["run", place / "dense.tar", "--rpc-tracker", f"127.0.0.1:{server.port}"]
+    try:
+        assert tvmc(*base, "--rpc-key-file", secret).code == 0
+        assert "key file" in told(*base) or "key_file" in told(*base)
+    finally:
+        server.terminate()
+    assert told(*base[:2], "--rpc-key-file", secret).startswith("--rpc-key-file needs --rpc-tracker")
+
+
 def test_a_server_without_a_tracker(place: Path) -> None:
     server = rpc.Server("127.0.0.1", 0, silent=True)
     try:

@@ -88,6 +88,7 @@ def test_targets_as_json(tmp_path: Path) -> None:
         ('llvm -mcpu="a', "a quotation mark is not closed"),
         ("llvm, dnnl", "The last target must be one that all the rest is compiled for"),
         ("llvm, llvm", "Duplicate target definitions are not allowed"),
+        ("cmsis-nn, c", "no target kind 'cmsis-nn'.*Code generators before the last target: compute-library, dnnl"),
         ("cuda, c, llvm", "Only two of the following targets can be used at a time"),
         ('{"kind": "llvn"}', "there is no target kind 'llvn'"),
         ("llvm -mtripel=x", "has no option -mtripel; nearest known: mtriple"),

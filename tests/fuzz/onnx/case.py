@@ -183,7 +183,7 @@ def compile_and_run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], way: 
     if way.target == "llvm":
         return run(library, inputs)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.so"
+        path = Path(folder) / machines.library_name(way.target)
         library.export_library(path)
         if machines.emulator(Target(way.target)) is not None:
             return machines.run(path, {i.name: inputs[i.name] for i in model.graph.input}, way.target)

@@ -79,6 +79,10 @@ def add_run_parser(
         metavar="HOST:PORT",
         help="the tracker to ask for a board with --rpc-key; without a key, the server of a board. Port 9090 if none is given.",
     )
+    parser.add_argument("--rpc-key-file", metavar="FILE", help="the secret that the tracker and the board must know.")
+    parser.add_argument(
+        "--rpc-tls-ca", metavar="FILE", help="certificates, of which the tracker and the board must have one."
+    )
     parser.add_argument("--list-options", action="store_true", help="list the options of a project (--device micro).")
     parser.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="increase verbosity.")
     with_defaults(parser, json_params)
@@ -100,8 +104,9 @@ def drive_run(args: argparse.Namespace) -> int:
     if args.outputs:
         check_writable(Path(args.outputs), "--outputs")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker)
-    if args.rpc_key and hostname is None:
-        raise TVMCException("--rpc-key needs --rpc-tracker, the tracker to ask for a board with the key")
+    for option in ("rpc_key", "rpc_key_file", "rpc_tls_ca"):
+        if getattr(args, option) and hostname is None:
+            raise TVMCException(f"--{option.replace('_', '-')} needs --rpc-tracker, the tracker to ask for a board")
     result = run_module(
         TVMCPackage(args.PATH),
         args.device,
@@ -115,6 +120,8 @@ def drive_run(args: argparse.Namespace) -> int:
         number=args.number,
         profile=args.profile,
         end_to_end=args.end_to_end,
+        key_file=args.rpc_key_file,
+        tls_ca=args.rpc_tls_ca,
     )
     if args.print_time:
         print(result.format_times())
@@ -212,10 +219,13 @@ def run_module(
     profile: bool = False,
     end_to_end: bool = False,
     options: Mapping[str, Any] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
 ) -> TVMCResult:
     """Runs a package once.
 
-    device: "cpu", "cuda", ... hostname, port: a tracker with rpc_key, else a server; without them it runs here. inputs: arrays by name,
+    device: "cpu", "cuda", ... hostname, port: a tracker with rpc_key, else a server; without them it runs here. key_file, tls_ca: the
+    secret and the certificates of both, as rpc.connect takes them. inputs: arrays by name,
     or the path of an .npz file; fill_mode: "zeros", "ones" or "random" for the others. benchmark: also measures `repeat` times, of
     `number` runs each; end_to_end: with setting inputs and fetching outputs. profile: prints a table of the kernels' times. options: of a
     project for a microcontroller. Raises TVMCException, and RPCError for boards that are not reached.
@@ -231,7 +241,7 @@ def run_module(
             "this package is in the model library format (MLF), which is for microcontrollers; compile it with --output-format so to run it"
         )
     given = read_inputs(os.fspath(inputs)) if isinstance(inputs, (str, os.PathLike)) else inputs
-    session = open_session(hostname, port, rpc_key)
+    session = open_session(hostname, port, rpc_key, key_file, tls_ca)
     if session is not None:
         session.upload(tvmc_package.lib_path)
         library, dev = session.load_module(tvmc_package.lib_name), session.device(device, 0)
@@ -257,16 +267,23 @@ def _loaded(path: str) -> Module:
         raise TVMCException(str(error)) from error
 
 
-def open_session(hostname: str | None, port: int | str | None, rpc_key: str | None) -> rpc.RPCSession | None:
+def open_session(
+    hostname: str | None,
+    port: int | str | None,
+    rpc_key: str | None,
+    key_file: str | os.PathLike[str] | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
+) -> rpc.RPCSession | None:
     """A session with a board: of a tracker by its key, else with a server; None without a host."""
     if hostname is None:
         return None
     number = int(port or 9090)
     if rpc_key:
         logger.debug("asking the tracker %s:%d for %s", hostname, number, rpc_key)
-        return rpc.connect_tracker(hostname, number).request(rpc_key, priority=1, session_timeout=REQUEST_SECONDS)
+        tracker = rpc.connect_tracker(hostname, number, key_file, tls_ca)
+        return tracker.request(rpc_key, priority=1, session_timeout=REQUEST_SECONDS)
     logger.debug("connecting to the server %s:%d", hostname, number)
-    return rpc.connect(hostname, number)
+    return rpc.connect(hostname, number, key_file=key_file, tls_ca=tls_ca)
 
 
 def run_graph(

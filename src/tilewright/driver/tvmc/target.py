@@ -195,7 +195,14 @@ def target_from_cli(
         built = []
         for part in [t for t in parts if t["is_tvm_target"]]:
             kind = part["name"] if part["name"] in more else _kind(part) if more else ""
-            built.append(_built(part["name"], {**part["opts"], **more.get(kind, {})}))
+            try:
+                built.append(_built(part["name"], {**part["opts"], **more.get(kind, {})}))
+            except TVMCException as error:
+                if part is parts[-1]:
+                    raise
+                raise TVMCException(
+                    f"{error}. Code generators before the last target: {', '.join(get_codegen_names())}"
+                ) from error
         for part in extra:
             part["opts"].update(more.get(part["name"], {}))
         made = Target(built[0], built[1]) if len(built) == 2 else built[0]

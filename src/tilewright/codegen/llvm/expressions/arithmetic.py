@@ -156,8 +156,8 @@ class Arithmetic:
         fold, word = operation.integers, operation.word
         a, b, dtype = self.expr(e.a), self.expr(e.b), e.a.dtype
         if dtype.is_float:
-            if dtype.code == "bfloat":
-                a, b, dtype = self.operands.widen(a, dtype), self.operands.widen(b, dtype), _F32.with_lanes(dtype.lanes)
+            (a, wide), (b, _) = self.operands.comparable(a, dtype), self.operands.comparable(b, dtype)
+            dtype = wide
             return self.b.pure(f"fcmp {'u' if word == 'ne' else 'o'}{word} {llvm_type(dtype)} {a}, {b}", a, b)
         if is_literal(a) and is_literal(b) and dtype.lanes == 1:
             return "1" if fold(wrap_int(int(a), dtype), wrap_int(int(b), dtype)) else "0"

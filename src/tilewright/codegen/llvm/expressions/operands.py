@@ -35,6 +35,14 @@ class Operands:
 
     # --- types
 
+    def comparable(self, a: str, dtype: DataType) -> tuple[str, DataType]:
+        """A floating point value and its type as LLVM compares it: bfloat16 in float32. For WebAssembly, LLVM does not end when it compares
+        vectors of half (LLVM 22)."""
+        if dtype.code == "bfloat" or (dtype.bits == 16 and self.frame.target.cpu.arch == "wasm"):
+            wide = _F32.with_lanes(dtype.lanes)
+            return self.convert(a, dtype, wide), wide
+        return a, dtype
+
     def convert(self, a: str, source: DataType, to: DataType) -> str:
         """A value converted to another type. Rounding as in C; integers saturate, and NaN becomes 0, where C defines nothing."""
         if source == to:
@@ -52,10 +60,8 @@ class Operands:
             return p(f"{'ptrtoint' if source.code == 'handle' else 'inttoptr'} {s} {a} to {t}", a)
         if to.is_bool:
             if source.is_float:
-                if source.bits == 16:
-                    # LLVM never ends with vectors of half that WebAssembly compares (LLVM 22).
-                    a, source = self.convert(a, source, wide := _F32.with_lanes(source.lanes)), wide
-                    s = llvm_type(source)
+                a, source = self.comparable(a, source)
+                s = llvm_type(source)
                 return p(f"fcmp une {s} {a}, {splat(source, float_const(source, 0.0))}", a)
             if is_literal(a):
                 return "0" if a == "0" else "1"
