@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -83,13 +83,32 @@ build/tensorflow/.done: pyproject.toml $(NATIVE)
 	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/tensorflow/needs.txt
 	@touch $@
 
-# The runtime and a program that runs models in it, for other processors.
-ZIG_TARGET_aarch64 := -target aarch64-linux-gnu.2.28
-ZIG_TARGET_riscv64 := -target riscv64-linux-gnu.2.28
-ZIG_TARGET_arm := -target arm-linux-gnueabihf.2.28 -mcpu=cortex_a9
-build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test
+# QEMU for programs of other processors, and their C libraries, unpacked from packages of Debian.
+QEMU_PACKAGES := qemu-user-static $(foreach arch,arm64 armhf riscv64 i386,libc6-$(arch)-cross libgcc-s1-$(arch)-cross)
+build/qemu/.done:
+	@command -v apt-get dpkg-deb > /dev/null || { echo "QEMU is unpacked from Debian's packages: apt-get and dpkg-deb are needed" >&2; exit 1; }
+	@mkdir -p build/qemu/packages
+	cd build/qemu/packages && apt-get download $(QEMU_PACKAGES)
+	for package in build/qemu/packages/*.deb; do dpkg-deb --fsys-tarfile $$package | tar -x -C build/qemu --wildcards \
+	  './usr/bin/qemu-aarch64-*' './usr/bin/qemu-arm-*' './usr/bin/qemu-riscv64-*' './usr/bin/qemu-i386-*' './usr/*-linux-gnu*' 2> /dev/null || true; done
+	@test -x build/qemu/usr/bin/qemu-aarch64-static -a -d build/qemu/usr/i686-linux-gnu
+	@rm -rf build/qemu/packages
+	@touch $@
+
+# A program that runs models in the runtime, for other processors.
+build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test build/qemu/.done
 	@mkdir -p build/emulated
-	$(BIN)/python -m ziglang c++ $(ZIG_TARGET_$*) -std=c++17 -O2 -s -Inative/include $< native/src/*.cc native/src/*/*.cc -ldl -lpthread -o $@
+	$(BIN)/python -c "from pathlib import Path; from tilewright.deploy import machines, native_build as build; \
+	  build.build_program(machines.machine_of('$*'), [Path('$<')], Path('$@'))"
+
+# Rebuilt each time: the builder knows what it has.
+BOARDS := x86_64-linux-gnu aarch64-linux-gnu armv7-linux-gnueabihf riscv64-linux-gnu i686-linux-gnu
+.PHONY: $(BOARDS:%=build/boards/%)
+$(BOARDS:%=build/boards/%): build/boards/%: $(VENV)/.extra-test
+	$(BIN)/tilewright runtime build --target $* --rpc -o $@
+
+test-boards: $(BOARDS:%=build/boards/%) build/qemu/.done  ## the server without Python for five processors under QEMU: models uploaded, run and timed; its protocol (tens of minutes)
+	$(BIN)/python -m pytest -q tests/boards/on_boards.py tests/boards/native_server.py tests/boards/other_systems.py
 
 test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what is compiled for RISC-V and 32-bit ARM under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_riscv_and_arm32.py

@@ -2,24 +2,26 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "../src/core.h"
 #include "../src/platform/files.h"
 #include "../src/seal.h"
+#include "folders.h"
 #include "system.h"
-
-namespace fs = std::filesystem;
 
 namespace tw::server {
 namespace {
 
 constexpr uint64_t kBlock = 512;
 
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
 // The objects of a tar file, written into a folder by their names without folders.
-std::vector<std::string> unpacked(const std::string& path, const fs::path& folder) {
+std::vector<std::string> unpacked(const std::string& path, const std::string& folder) {
   InputFile file(path);
   std::vector<std::string> objects;
   for (uint64_t at = 0; at + kBlock <= file.size();) {
@@ -28,9 +30,9 @@ std::vector<std::string> unpacked(const std::string& path, const fs::path& folde
     if (name.empty()) break;
     const uint64_t size = strtoull(head.substr(124, 12).c_str(), nullptr, 8);
     if (size > file.size() - at - kBlock) fail("ValueError", "%s is damaged: its member %s goes beyond its end; upload it again", path.c_str(), name.c_str());
-    const std::string leaf = fs::path(name).filename().string();
-    if (leaf.size() > 2 && leaf.compare(leaf.size() - 2, 2, ".o") == 0) {
-      objects.push_back((folder / leaf).string());
+    const std::string leaf = name_of(name);
+    if (ends_with(leaf, ".o")) {
+      objects.push_back(joined(folder, leaf));
       std::unique_ptr<FILE, int (*)(FILE*)> out(fopen(objects.back().c_str(), "wb"), fclose);
       const std::string data = file.bytes(at + kBlock, size);
       if (!out || fwrite(data.data(), 1, data.size(), out.get()) != data.size()) fail("OSError", "%s cannot be written", objects.back().c_str());
@@ -52,27 +54,25 @@ std::string linker() {
 }  // namespace
 
 bool is_archive(const std::string& path) {
-  const std::string suffix = fs::path(path).extension().string();
-  return suffix == ".tar" || suffix == ".o";
+  return ends_with(path, ".tar") || ends_with(path, ".o");
 }
 
 std::string link_archive(const std::string& path) {
   check_seal(path);
-  const std::string program = linker(), name = fs::path(path).filename().string();
+  const std::string program = linker(), name = name_of(path);
   if (program.empty())
     fail("RuntimeError", "%s holds objects, and this machine has neither a compiler (cc) nor a linker (ld): link it where it is compiled, with export_library(\"model.so\") or"
          " `tilewright compile -o model.so`, and upload that", name.c_str());
   const std::string library = path + ".so";
-  const fs::path folder = path + ".objects";
-  fs::create_directories(folder);
+  const std::string folder = path + ".objects";
+  make_folders(folder);
   std::vector<std::string> command{program, "-shared", "-o", library};
-  const auto objects = fs::path(path).extension() == ".tar" ? unpacked(path, folder) : std::vector<std::string>{path};
+  const auto objects = ends_with(path, ".tar") ? unpacked(path, folder) : std::vector<std::string>{path};
   if (objects.empty()) fail("ValueError", "%s holds no objects (.o)", name.c_str());
   command.insert(command.end(), objects.begin(), objects.end());
   std::string said;
   const int status = run_program(command, &said);
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  remove_all(folder);
   if (status != 0) fail("RuntimeError", "%s cannot be linked here: %s says\n%s", name.c_str(), program.c_str(), said.c_str());
   return library;
 }

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 
 #include "../src/core.h"
 #include "files.h"
@@ -25,7 +26,18 @@ void serve_pipe(const Options& options) {
   run_session({stream, "the program that runs this one", folder.path, options.message, options.disk, options.silence, options.idle, options.silent});
 }
 
+// What start_session gives a program that runs itself again where processes cannot fork.
+constexpr size_t kSessionWords = 9;
+int serve_session(const std::vector<std::string>& w) {
+  const auto number = [&](size_t i) { return strtoull(w[i].c_str(), nullptr, 10); };
+  const auto socket = static_cast<Socket>(number(1));
+  begin_system();
+  run_session({{socket, socket}, w[2], w[3], number(4), number(5), static_cast<int>(number(6)), static_cast<int>(number(7)), number(8) != 0});
+  return 0;
+}
+
 int run(std::vector<std::string> words) {
+  if (words.size() == kSessionWords && words[0] == "session") return serve_session(words);
   const bool help = words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help";
   if (help) return fputs(kUsage, words.empty() ? stderr : stdout), words.empty() ? 2 : 0;
   const std::string command = words[0];

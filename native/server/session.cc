@@ -1,18 +1,17 @@
 // A session: it answers its client in a process of its own.
 #include <cstdio>
-#include <filesystem>
 
 #include "../src/core.h"
 #include "../src/rpc/endpoint.h"
 #include "files.h"
+#include "folders.h"
 #include "system.h"
 
 namespace tw::server {
 
 void run_session(const Session& session) {
   const int failed = guarded([&] {
-    std::error_code ignored;
-    std::filesystem::current_path(session.folder, ignored);
+    work_in(session.folder);
     offer_files(session.folder, session.most_disk);
     auto endpoint = std::make_shared<rpc::Endpoint>(session.stream, session.peer, true);
     rpc::Patience patience;

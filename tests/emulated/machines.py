@@ -2,14 +2,12 @@
 
 `make test-wasm` sets up the runtime that node runs.
 
-`make test-arm` and `make test-machines` set up the runtime and runner.cc for each processor (build/emulated, by zig). Debian's
-qemu-user-static (or qemu-user) runs them, with the C library of libc6-arm64-cross, libc6-riscv64-cross, libc6-armhf-cross and
-libgcc-s1-armhf-cross.
+`make test-arm` and `make test-machines` set up the runtime and runner.cc for each processor (build/emulated, by zig), and QEMU with
+their C libraries (build/qemu).
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +21,7 @@ from tilewright import relay, runtime
 from tilewright.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
+QEMU = ROOT / "build" / "qemu" / "usr"
 ARM = "llvm -mtriple=aarch64-unknown-linux-gnu -num-cores=2 -mcpu="
 TARGETS = {
     "NEON": ARM + "cortex-a72",
@@ -67,7 +66,7 @@ def emulator(target: Target) -> list[str] | None:
     else:
         # Wider registers than code for any width asks for: what it leaves of them must not matter.
         kind = f"max,sve-max-vq={cpu.sve_bits // 128 or 8}" if cpu.sve else target.mcpu
-    return [_qemu(arch), "-L", os.environ.get("QEMU_LD_PREFIX", f"/usr/{_LIBRARIES[arch]}"), "-cpu", kind]
+    return [_qemu(arch), "-L", str(QEMU / _LIBRARIES[arch]), "-cpu", kind]
 
 
 def runner(target: Target) -> Path:
@@ -98,16 +97,10 @@ def _node() -> str:
 
 
 def _qemu(arch: str) -> str:
-    found = shutil.which(f"qemu-{arch}-static") or shutil.which(f"qemu-{arch}")
-    libraries = Path(os.environ.get("QEMU_LD_PREFIX", f"/usr/{_LIBRARIES[arch]}"))
-    program = ROOT / "build" / "emulated" / f"runner-{arch}"
-    if found is None or not (libraries / "lib").exists() or not program.exists():
-        package = {"aarch64": "arm64", "arm": "armhf"}.get(arch, arch)
-        raise FileNotFoundError(
-            f"programs for {arch} run under QEMU: install qemu-user-static and libc6-{package}-cross (Debian's names), and"
-            f" `make build/emulated/runner-{arch}`"
-        )
-    return found
+    found = QEMU / "bin" / f"qemu-{arch}-static"
+    if not found.exists() or not (ROOT / "build" / "emulated" / f"runner-{arch}").exists():
+        raise FileNotFoundError(f"programs for {arch} run under QEMU: `make build/emulated/runner-{arch}`")
+    return str(found)
 
 
 def run(

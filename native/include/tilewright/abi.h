@@ -6,7 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(_WIN32)
+#define TW_EXPORT __declspec(dllexport)
+#else
 #define TW_EXPORT __attribute__((visibility("default")))
+#endif
 
 #ifdef __cplusplus
 extern "C" {

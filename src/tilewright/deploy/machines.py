@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from tilewright.support.errors import TVMError
-from tilewright.support.object_kind import ELF, WASM
+from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM
 from tilewright.target import Target
 
 
@@ -47,11 +47,29 @@ class Machine:
     zig: str
     system: System
     cpu: str = ""
+    options: tuple[str, ...] = ()
+    """Options of the compiler beside those of the system."""
     also: str = ""
     """A machine whose library is put beside the one of this machine."""
 
 
 LINUX = System("Linux", ELF, ("posix", "linux", "libcxx"), links=("-Wl,--gc-sections", "-ldl", "-lpthread"))
+
+LARGE_FILES = ("-D_FILE_OFFSET_BITS=64",)
+"""For systems of 32 bits, whose files may have more bytes and numbers than these hold."""
+
+WINDOWS = System(
+    "Windows",
+    COFF,
+    ("windows", "libcxx"),
+    library="tilewright_runtime.dll",
+    program=".exe",
+    links=("-Wl,--gc-sections", "-lws2_32", "-ladvapi32"),
+    options=(),
+)
+MACOS = System(
+    "macOS", MACH_O, ("posix", "darwin", "libcxx"), library="libtilewright_runtime.dylib", links=("-Wl,-dead_strip",)
+)
 
 WEBASSEMBLY = System(
     "WebAssembly",
@@ -91,11 +109,13 @@ MACHINES = {
     for m in (
         Machine("x86_64-linux-gnu", "x86_64-unknown-linux-gnu", "x86_64-linux-gnu.2.28", LINUX),
         Machine("aarch64-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.28", LINUX),
-        Machine("armv7-linux-gnueabihf", "armv7-unknown-linux-gnueabihf", "arm-linux-gnueabihf.2.28", LINUX, "cortex_a9"),
+        Machine("armv7-linux-gnueabihf", "armv7-unknown-linux-gnueabihf", "arm-linux-gnueabihf.2.28", LINUX, "cortex_a9", LARGE_FILES),
         Machine("riscv64-linux-gnu", "riscv64-unknown-linux-gnu", "riscv64-linux-gnu.2.28", LINUX),
         Machine("wasm32", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY, WEBASSEMBLY_CPU, also="wasm32-threads"),
         Machine("wasm32-threads", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY_THREADS, WEBASSEMBLY_CPU + "+atomics"),
-        Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX),
+        Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX, options=LARGE_FILES),
+        Machine("x86_64-windows-gnu", "x86_64-pc-windows-gnu", "x86_64-windows-gnu", WINDOWS),
+        Machine("aarch64-macos", "arm64-apple-macosx11.0.0", "aarch64-macos.11.0", MACOS),
     )
 }  # fmt: skip
 """Machines by short name."""
@@ -137,20 +157,14 @@ def _triple_of(name: str) -> str:
 
 
 def _short(triple: str) -> str:
-    """A triple without its vendor and the version of its C library, its architecture by our name; an architecture alone is its Linux."""
+    """A triple without its vendor and versions, its architecture by our name; an architecture alone is its Linux, a system without its
+    environment the one that there is."""
     head, *rest = triple.lower().split("-")
-    rest = [part for part in rest if part != "unknown"]
     arch = _ARCHITECTURES.get(head, head)
-    if not rest:
-        return next((name for name in MACHINES if name.split("-")[0] == arch), arch)
     if len(rest) > 1 and not rest[0].startswith(_SYSTEMS):
         rest = rest[1:]
-    return "-".join(
-        [
-            arch,
-            *[
-                part.split(".")[0].rstrip("0123456789") if part.startswith("darwin") else part.split(".")[0]
-                for part in rest
-            ],
-        ]
-    )
+    parts = [arch, *[part.split(".")[0] for part in rest if part != "unknown"]]
+    if len(parts) > 1 and parts[1].startswith(("darwin", "macos")):
+        parts = [arch, "macos"]
+    short = "-".join(parts)
+    return next((name for name in MACHINES if name == short or name.startswith(short + "-")), short)

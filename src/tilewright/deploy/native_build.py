@@ -160,7 +160,7 @@ def compiled(
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
             level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else HOT
-            command = [*_compiler(machine), *COMMON, *machine.system.options, level]
+            command = [*_compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
             own = [f"-I{folder}" for folder in (sources.include, sources.root / "src", *_zig_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
             make = functools.partial(_run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.support.errors import TVMError
-from tilewright.support.files import temporary_folder
+from tilewright.support.files import temporary_folder, write_whole
 from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM, ObjectKind
 
 STATIC = (".a", ".lib")
@@ -23,11 +23,11 @@ SUFFIXES = {
     ELF: (".so", ".o", ".tar"),
     MACH_O: (".so", ".dylib", ".tar"),
     WASM: (".wasm", ".o", ".tar"),
-    COFF: (".tar",),
+    COFF: (".dll", ".tar"),
 }
 """Forms in which objects of a container can be written."""
-X86_64 = 0x01000007
-"""Mach-O's number of the machine."""
+X86_64, COFF_X86_64 = 0x01000007, 0x8664
+"""Mach-O's and COFF's number of the machine."""
 
 
 def host_linker() -> list[str] | None:
@@ -60,16 +60,14 @@ def need_writer(output: Path, kind: ObjectKind) -> None:
     allowed = SUFFIXES[kind.container]
     if output.suffix not in allowed:
         *most, last = allowed
-        remedy = ""
-        if kind.container == COFF and output.suffix in (".dll", ".so", ".o", ".obj"):
-            remedy = (
-                ": linking for Windows needs Microsoft's or MinGW's runtime library, which is not part of tilewright[cross]; write"
-                " a .tar and link its objects there"
-            )
         names = f"{', '.join(most)} or {last}" if most else last
         raise TVMError(
             f"{output.name}: {kind.container} objects of this target are written as {names}, not as"
-            f" {output.suffix or 'a name without suffix'}{remedy}"
+            f" {output.suffix or 'a name without suffix'}"
+        )
+    if kind.container == COFF and kind.machine != COFF_X86_64:
+        raise TVMError(
+            f"{output.name}: libraries for Windows are linked for x86-64 only; write a .tar and link its objects on Windows"
         )
     _linker(output, kind)
 
@@ -81,6 +79,9 @@ def _linker(output: Path, kind: ObjectKind) -> list[str]:
     if kind.container == MACH_O:
         command = zig("cc", "-target", f"{'x86_64' if kind.machine == X86_64 else 'aarch64'}-macos", "-nostdlib")
         package, what = "ziglang", "zig, which links for macOS"
+    elif kind.container == COFF:
+        command = zig("lld-link")
+        package, what = "ziglang", "zig, which links for Windows"
     elif kind.container == WASM:
         command = [found] if (found := shutil.which("wasm-ld")) else zig("wasm-ld")
     elif own is None or kind.runs_on(own):
@@ -103,6 +104,9 @@ Finish = Callable[[str], object]
 def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
     """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
     kind = _kind(objects)
+    if kind.container == COFF:
+        _link_windows(_linker(output, kind), objects, output, finish)
+        return
     options = ["--build-id=none", "-z", "noexecstack"]
     if kind.container == MACH_O:
         options = []
@@ -111,6 +115,20 @@ def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = N
         if any(map(_for_threads, objects)):
             options += ["--shared-memory", f"--max-memory={65535 << 16}"]
     link(_linker(output, kind), ["-shared", *options], [*map(str, objects)], output, finish)
+
+
+def _link_windows(command: Sequence[str], objects: Sequence[Path], output: Path, finish: Finish | None) -> None:
+    from tilewright.support import windows_library
+
+    with temporary_folder() as folder:
+        support = windows_library.support_files(command[:-1], folder)
+        # lld-link has no -o.
+        made = folder / "library.dll"
+        options = [*windows_library.options(objects), f"-out:{made}", *support]
+        _run_linker([*command, *options, *map(str, objects)], output)
+        if finish is not None:
+            finish(str(made))
+        write_whole(output, made.read_bytes())
 
 
 _WASM_OPTIONS = ("--experimental-pic", "--no-entry", "--allow-undefined", "--strip-debug", "--compress-relocations")
@@ -135,17 +153,7 @@ def link(
     """Runs a linker. Raises TVMError with its words; what was there before stays until the new file is complete."""
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        done = subprocess.run(
-            [*command, *options, "-o", str(temporary), *files],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode:
-            raise TVMError(
-                f"linking {output} failed: {' '.join(command)} says\n{done.stderr.strip() or done.stdout.strip()}"
-            )
+        _run_linker([*command, *options, "-o", str(temporary), *files], output)
         if finish is not None:
             finish(str(temporary))
         os.replace(temporary, output)
@@ -153,6 +161,13 @@ def link(
         raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _run_linker(command: Sequence[str], output: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        said = done.stderr.strip() or done.stdout.strip()
+        raise TVMError(f"linking {output} failed: {' '.join(command)} says\n{said}")
 
 
 def write_library(objects: Mapping[str, bytes], output: Path, finish: Finish | None = None) -> None:
