@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
-from benchmarks.options import names, takes_json, thread_count, write_json
+from benchmarks.options import names, numbers, takes_json, thread_count, write_json
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "build" / "web"
 PEER = "onnxruntime-web"
@@ -92,15 +92,16 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--models", default=",".join(DEFAULT), help="comma-separated; by default %(default)s")
     parser.add_argument("--threads", default="1", help="threads of each contestant")
-    parser.add_argument("--rounds", type=int, default=20, help="runs of each that are measured")
+    parser.add_argument("--rounds", default="20", help="runs of each that are measured")
     takes_json(parser)
     options = parser.parse_args(argv)
     chosen, threads = names(parser, "--models", options.models, models.ALL), thread_count(parser, options.threads)
+    rounds = numbers(parser, "--rounds", options.rounds)[0]
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             parser.error(f"{program} is not installed; it comes with node, 20 or newer")
     prepare()
-    results = [measure(name, threads, options.rounds) for name in chosen]
+    results = [measure(name, threads, rounds) for name in chosen]
     table = Table(
         title=f"WebAssembly in node, {threads} thread{'s' if threads > 1 else ''}: Tilewright / onnxruntime-web"
     )
