@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     "--output",
     required=True,
     type=output_path,
-    help="File to write: a library (.so, linked; .tar or .o, objects), or the kernels as text (.ll, LLVM IR; .s, assembly).",
+    help=(
+        "File to write: a library (.so, .dylib or .wasm, linked; .tar or .o, objects), or the kernels as text (.ll, LLVM IR; .s,"
+        " assembly)."
+    ),
 )
 @click.option(
     "--report",
@@ -50,7 +53,7 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     # Checked before minutes of compiling, not after.
     if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
-            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .tar, .o, .ll or .s"
+            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .dylib, .wasm, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
     if report is not None:
