@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "node", "relay", "rpc", "runtime", "script", "support",
-    "target", "te", "testing", "tir", "topi",
+    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "micro", "node", "relay", "rpc", "runtime", "script",
+    "support", "target", "te", "testing", "tir", "topi",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

@@ -200,8 +200,8 @@ def test_output_names() -> None:
     assert refused("compile", "m.onnx", "-o", "no/m.so") == (
         "error: --output no/m.so: the folder no does not exist; create it first\n"
     )
-    assert refused("compile", "m.onnx", "-o", "m.lib") == (
-        "error: --output m.lib: the suffix is .lib, but must be .so, .dylib, .wasm, .tar, .o, .ll or .s\n"
+    assert refused("compile", "m.onnx", "-o", "m.bin") == (
+        "error: --output m.bin: the suffix is .bin, but must be .so, .dylib, .dll, .wasm, .a, .tar, .o, .ll or .s\n"
     )
     assert refused("compile", "m.onnx", "-o", "folder.so", code=2).endswith(
         "Error: Invalid value for '-o' / '--output': File 'folder.so' is a directory.\n"

@@ -104,7 +104,8 @@ def test_a_library_of_functions(tmp_path: Path) -> None:
 def test_what_cannot_be_inspected(folder: Path, tmp_path: Path) -> None:
     done = command("inspect", folder / "dense.onnx")
     assert done.code == 1 and done.err == (
-        f"error: {folder / 'dense.onnx'} is not a compiled library (.so, .dylib, .wasm, .tar, .o); for a model file use: tilewright"
+        f"error: {folder / 'dense.onnx'} is not a compiled library (.so, .dylib, .wasm, .tar, .o, .a, .lib); for a model"
+        " file use: tilewright"
         f" import {folder / 'dense.onnx'} --check\n"
     )
     other = tmp_path / "other.so"

@@ -13,14 +13,28 @@ from rich.table import Table
 
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
-from tilewright.runtime.linking.symbol_file import symbol_file
+from tilewright.runtime.linking.archive_file import members
+from tilewright.runtime.linking.symbol_file import SymbolFile, symbol_file
 from tilewright.runtime.linking.symbols import CONSTANTS, METADATA, TARGET
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
+from tilewright.support.linker import STATIC
 from tilewright.support.object_kind import WASM, ObjectKind
 
 FUNCTION = "__tvm_ffi_"
 """Prefix of the symbols of functions that a host may call."""
+
+
+def package_of(path: Path) -> dict[str, Any] | None:
+    """The description in a package in the model library format; None for other files."""
+    if path.suffix != ".tar" or not path.is_file():
+        return None
+    from tilewright.micro.model_library_format import package_metadata
+
+    try:
+        return package_metadata(path)
+    except (ValueError, tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
+        return None
 
 
 def inspected(path: Path) -> dict[str, Any]:
@@ -34,13 +48,13 @@ def inspected(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             kind = ObjectKind.of(file.read(64))
-        if kind is None or kind.container != WASM:
+        if path.suffix not in STATIC and (kind is None or kind.container != WASM):
             global_func("runtime.CheckSeal")(str(path))
     except ValueError as error:
         raise TVMError(str(error)) from error
     try:
         parts = [symbol_file(data) for data in contents(path)]
-        texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := p.content(name))}
+        texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := _ending(p, name))}
         facts = {name: json.loads(text.rstrip(b"\0")) for name, text in texts.items()}
     except (ValueError, tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TVMError(f"{path} cannot be inspected: {said(error)}; copy or compile it again") from error
@@ -71,13 +85,20 @@ def inspected(path: Path) -> dict[str, Any]:
     }
 
 
+def _ending(part: SymbolFile, name: str) -> bytes | None:
+    """The content of a symbol, which may have a prefix ("system_lib_prefix")."""
+    return next((part.content(s) for s in part.symbols if s.endswith(name)), None)
+
+
 def contents(path: Path) -> list[bytes]:
     """The object files of an archive, or the file itself."""
+    if path.suffix in STATIC:
+        return list(members(path.read_bytes()).values())
     if path.suffix != ".tar":
         return [path.read_bytes()]
     with tarfile.open(path) as archive:
-        members = [archive.extractfile(m) for m in archive.getmembers() if m.isfile() and m.name.endswith(".o")]
-        return [m.read() for m in members if m is not None]
+        parts = [archive.extractfile(m) for m in archive.getmembers() if m.isfile() and m.name.endswith(".o")]
+        return [m.read() for m in parts if m is not None]
 
 
 def type_of(t: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from tilewright.cli.tensors import LIKELY_EXTENTS, Array, likely_extent, samples
 from tilewright.ir import IntImm
 from tilewright.support.errors import TVMError, said
 
-LIBRARIES = (".so", ".dylib", ".wasm", ".tar", ".o")
+LIBRARIES = (".so", ".dylib", ".wasm", ".tar", ".o", ".a", ".lib")
 
 
 def compile_model(

@@ -51,7 +51,8 @@ class WholeModel(NamedTuple):
     name: the prefix of its symbols. kernels: a lowered module for each kernel, by symbol. entry: the module of the function `run`, which
     declares the kernels that `run` calls; the arguments of `run` are the addresses of inputs, outputs, constants and workspace. facts: the
     metadata. registered: symbols that are registered with the runtime when the code is loaded. unpacked: whether the code is for programs
-    without the runtime, whose functions take their arguments directly. prefix: before the names of all symbols, if they are packed.
+    without the runtime, whose functions take their arguments directly. run is "" for kernels that the graph
+    executor calls. prefix: before the names of all symbols, if they are packed.
     """
 
     name: str

@@ -95,6 +95,7 @@ def build(
     made = build_lowered(lower_for(mod, chosen), chosen)
     source = made.source
     if source is not None:
+        source.program = (name, {chosen: mod})
         source.system_lib = bool((runtime is not None and runtime.get("system-lib")) or chosen.attrs.get("system-lib"))
         source.prefix = str(mod.attrs.get("system_lib_prefix", ""))
     return made

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     required=True,
     type=output_path,
     help=(
-        "File to write: a library (.so, .dylib or .wasm, linked; .tar or .o, objects), or the kernels as text (.ll, LLVM IR; .s,"
-        " assembly)."
+        "File to write: a library (.so, .dylib, .dll or .wasm, linked; .a, static; .tar or .o, objects), or the kernels as text (.ll, LLVM"
+        " IR; .s, assembly)."
     ),
 )
 @click.option(
@@ -51,9 +51,9 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     from tilewright.target import Target
 
     # Checked before minutes of compiling, not after.
-    if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".tar", ".o", ".ll", ".s"):
+    if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".a", ".lib", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
-            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .dylib, .wasm, .tar, .o, .ll or .s"
+            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .dylib, .dll, .wasm, .a, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
     if report is not None:

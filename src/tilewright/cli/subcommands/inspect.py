@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("library", type=input_path)
 @shown
 def inspect_command(library: Path, form: Form) -> None:
-    """Show the inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY.
+    """Show the inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY, or of a package.
 
     The file is read and not executed, so it may be for another machine.
 
@@ -26,7 +26,13 @@ def inspect_command(library: Path, form: Form) -> None:
     tilewright inspect resnet50.so
     tilewright inspect resnet50.so --json
     """
-    from tilewright.cli.inspecting import inspected, rendered, rows_of
+    from tilewright.cli import packages
+    from tilewright.cli.inspecting import inspected, package_of, rendered, rows_of
 
+    metadata = package_of(library)
+    if metadata is not None:
+        package = packages.described(library, metadata)
+        form.show(package, packages.rows_of(package), lambda: packages.rendered(package))
+        return
     found = inspected(library)
     form.show(found, rows_of(found), lambda: rendered(found))

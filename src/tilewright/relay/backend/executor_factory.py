@@ -182,9 +182,7 @@ class ExecutorFactoryModule:
         whole = self.metadata["executor"] != "graph" or self.links_params
         if whole and self.target.is_native:
             return self.lib
-        facts = self.metadata
-        if not whole:
-            facts = {k: facts[k] for k in ("format", "mod_name", "kernels", "target")} | {"executor": "kernels"}
+        facts = self.metadata if whole else self.kernel_facts
         with self._loading:
             if self._kernels is None:
                 constants = self.constants() if whole else None
@@ -212,29 +210,36 @@ class ExecutorFactoryModule:
         """Whether libraries register themselves when they are loaded, or linked into a program."""
         return bool(self.runtime.get("system-lib") or self.target.attrs.get("system-lib")) and not self.unpacked
 
-    def written(self, archive: bool) -> dict[str, Code]:
-        """The whole model as source in the back end's language: files by suffix, or by name for an archive."""
+    def written(self, archive: bool, kernels_only: bool = False, prefix: str | None = None) -> dict[str, Code]:
+        """The whole model as source in the back end's language: files by suffix, or by name for an archive. kernels_only: without entry
+        and constants, for the graph executor. prefix: instead of that of the module, before all symbols."""
+        constants = np.zeros(0, np.uint8) if self._constants is None or kernels_only else self._constants.numpy()
         registered: list[str] = []
         if self.system_lib:
-            registered = self._registered(self._constants is not None)
-        constants = np.zeros(0, np.uint8) if self._constants is None else self._constants.numpy()
+            registered = self._registered(constants.size > 0, kernels_only)
         model = model_source.whole_model(
             self.libmod_name,
             self.plan,
             self.texts.kernels,
             self.target,
-            self.metadata,
+            self.kernel_facts if kernels_only else self.metadata,
             constants,
             registered,
             self.unpacked,
-            self.prefix,
+            self.prefix if prefix is None else prefix,
         )
         return back_end_of(self.target).write(model, self.target, archive)
 
-    def _registered(self, with_constants: bool) -> list[str]:
+    @property
+    def kernel_facts(self) -> dict[str, Any]:
+        """The metadata of a library that has the kernels of the graph alone."""
+        return {k: self.metadata[k] for k in ("format", "mod_name", "kernels", "target")} | {"executor": "kernels"}
+
+    def _registered(self, with_constants: bool, kernels_only: bool = False) -> list[str]:
         """The symbols that a system library registers."""
         blob = [CONSTANTS] if with_constants else []
-        return [*self.symbols, CONTEXT, METADATA, *blob, *self.external.exported()]
+        symbols = [s for s in self.symbols if s != self.metadata["entry"] or not kernels_only]
+        return [*symbols, CONTEXT, METADATA, *blob, *self.external.exported()]
 
     def _unpacked_objects(self) -> list[bytes]:
         parts = [code for name, code in self.written(True).items() if name.startswith("src/")]

@@ -40,7 +40,8 @@ def whole_model(
             for key, kernel in kernels.items()
         }
         entry = entry_module(plan, prefix, unpacked)
-    return WholeModel(name, modules, entry, prefix + ENTRY, facts, constants, registered, unpacked, symbol_prefix)
+    run = "" if facts["executor"] == "kernels" else prefix + ENTRY
+    return WholeModel(name, modules, entry, run, facts, constants, registered, unpacked, symbol_prefix)
 
 
 def _named(mod: IRModule, name: str, unpacked: bool) -> IRModule:

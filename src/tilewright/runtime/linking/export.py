@@ -83,18 +83,10 @@ def export_library(
         elif (told := getattr(fcompile, "get_target_triple", None)) is not None:
             g.triple = _elsewhere(told()) or g.triple
     archived = [s for s in sources if s.archive is not None] if path.endswith(".tar") and not fcompile else []
-    objects = _objects(sources, archived)
     if packed_imports:
-        objects.pop("imports.o", None)
         addons = [*addons, packed_imports]
-    linked = [s for s in sources if s not in archived]
-    prefix = sources[0].prefix
-    if prefix and linked:
-        objects = with_prefix(objects, prefix)
-    maker = next((s.registration for s in linked if s.registration is not None), None)
-    if maker is not None and (path.endswith(STATIC) or linked[0].system_lib):
-        own = {prefixed(name, prefix) for s in linked for name in s.looked_up}
-        objects["registration.o"] = maker(_registered(objects, own, prefix))
+    registers = path.endswith(STATIC) or any([s.system_lib for s in sources if s not in archived])
+    objects = library_objects(sources, archived, registers, imports=not packed_imports)
     for source in archived:
         objects |= source.archive() if source.archive is not None else {}
     for extra in addons:
@@ -140,7 +132,29 @@ def _listed(options: Any) -> list[str]:
     return [options] if isinstance(options, str) else [str(o) for o in options or ()]
 
 
-def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource]) -> dict[str, bytes]:
+def library_objects(
+    sources: Sequence[ModuleSource],
+    archived: Sequence[ModuleSource] = (),
+    registers: bool = False,
+    imports: bool = True,
+    prefix: str | None = None,
+) -> dict[str, bytes]:
+    """The objects of a library by name: those of modules, their constants and facts, and what they import. archived: modules whose objects
+    are left out. registers: with an object that registers the library with the runtime. prefix: before all symbols, instead of that of the
+    first module."""
+    objects = _objects(sources, archived, imports)
+    linked = [s for s in sources if s not in archived]
+    prefix = sources[0].prefix if prefix is None else prefix
+    if prefix and linked:
+        objects = with_prefix(objects, prefix)
+    maker = next((s.registration for s in linked if s.registration is not None), None)
+    if maker is not None and registers:
+        own = {prefixed(name, prefix) for s in linked for name in s.looked_up}
+        objects["registration.o"] = maker(_registered(objects, own, prefix))
+    return objects
+
+
+def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource], imports: bool) -> dict[str, bytes]:
     """The objects of modules by name, with those of their constants, facts and imports."""
     objects: dict[str, bytes] = {}
     linked = [s for s in sources if s not in archived]
@@ -157,7 +171,7 @@ def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource]) 
         every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
         objects["target.o"] = data_object(TARGET, json.dumps(every).encode() + b"\0", kind)
     held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
-    if held:
+    if held and imports:
         objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), kind)
     return objects
 

@@ -47,6 +47,8 @@ class ModuleSource:
         """Whether each library that is written registers itself; static libraries always do."""
         self.prefix = ""
         """Before the names of all symbols in libraries ("system_lib_prefix")."""
+        self.program: tuple[str, Mapping[Any, Any]] | None = None
+        """The name that tvm.build was given, and its functions by target."""
         self.alone: Callable[[], str] | None = None
         """The C that a .c holds, which needs no header of ours, where `texts` have it with one."""
         self.binary: Callable[[], bytes] | None = None

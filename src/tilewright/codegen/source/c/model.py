@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from tilewright.codegen.backend import Code, WholeModel
 from tilewright.codegen.source.c.data import bytes_text
+from tilewright.codegen.source.c.interface import Interface
 from tilewright.codegen.source.c.module import HEADER, ModuleEmitter, registration
-from tilewright.codegen.source.c.names import function_name, plain
+from tilewright.codegen.source.c.names import function_name
 from tilewright.codegen.source.c.toolchain import effort_of, flags_text
-from tilewright.ir import DataType, GlobalVar, IRModule
+from tilewright.ir import GlobalVar, IRModule
 from tilewright.runtime.linking.c_source import include_folder
 from tilewright.runtime.linking.renaming import prefixed
 from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, LIBRARY, METADATA
@@ -41,106 +41,7 @@ lib{name}.a: $(OBJECTS)
 """
 
 
-class Tensor(NamedTuple):
-    """An input or an output: its member of the struct, its size, and a description."""
-
-    member: str
-    size: int
-    comment: str
-
-
-def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
-    found: dict[str, Tensor] = {}
-    for item, name in zip(described, names, strict=True):
-        member = plain(name)
-        while member in found:
-            member += "_"
-        dtype, size = DataType(item["dtype"]), 1
-        for extent in item["shape"]:
-            size *= extent
-        size *= 1 if dtype.is_bool else dtype.bytes
-        found[member] = Tensor(member, size, f"{dtype}[{', '.join(map(str, item['shape']))}]")
-    return list(found.values())
-
-
-class Interface:
-    """The interface for C programs: a struct of inputs, a struct of outputs, and a function."""
-
-    def __init__(self, model: WholeModel) -> None:
-        self.name = model.name
-        facts = model.facts
-        self.inputs = _tensors(facts["inputs"], [t["name"] for t in facts["inputs"]])
-        self.outputs = _tensors(facts["outputs"], self._output_names(facts["outputs"]))
-        self.workspace = max(int(facts["workspace_bytes"]), 1)
-
-    def _output_names(self, outputs: list[dict[str, Any]]) -> list[str]:
-        """The names of the outputs. Outputs without names get those of classic interfaces: output, or output0, output1, ..."""
-        plural = len(outputs) > 1
-        return [
-            t["name"] if t["name"] != f"output_{i}" else f"output{i}" if plural else "output"
-            for i, t in enumerate(outputs)
-        ]
-
-    def structs(self) -> str:
-        """The definitions of both structs."""
-        lines = []
-        for kind, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
-            members = [f"  void* {t.member}; /* {t.comment} */" for t in tensors] or ["  void* nothing;"]
-            lines += [f"struct {self.name}_{kind} {{", *members, "};"]
-        return "\n".join(lines)
-
-    def declaration(self) -> str:
-        return f"int32_t {self.name}_run(struct {self.name}_inputs* inputs, struct {self.name}_outputs* outputs)"
-
-    def main_declaration(self) -> str:
-        params = [f"void* {t.member}" for t in (*self.inputs, *self.outputs)]
-        return f"int32_t {self.name}___tvm_main__({', '.join(params) or 'void'})"
-
-    def header(self, unpacked: bool) -> str:
-        """The text of the header that programs include."""
-        guard, upper = f"{self.name.upper()}_H_", self.name.upper()
-        sizes = [
-            f"#define {upper}_{t.member.upper()}_SIZE {t.size} /* bytes of {t.comment} */"
-            for t in (*self.inputs, *self.outputs)
-        ]
-        lines = [
-            f"#ifndef {guard}", f"#define {guard}", "#include <stdint.h>", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
-            *sizes, f"#define {upper}_WORKSPACE_SIZE {self.workspace} /* bytes of static memory for what lies between kernels */", "",
-            self.structs(), "",
-            "/* Runs the model: 0, or the code of an error. Not by two threads at once: the workspace is one. */",
-            f"{self.declaration()};",
-            *(["/* The same, of the addresses of inputs and outputs. */", f"{self.main_declaration()};"] if unpacked else []),
-            "", "#ifdef __cplusplus", "}", "#endif", "#endif", "",
-        ]  # fmt: skip
-        return "\n".join(lines)
-
-    def definitions(self, run: str, constants: str, unpacked: bool) -> str:
-        """The functions of the interface. run: the function that takes inputs, outputs, the address of the constants, and the workspace."""
-        memory = f"(void*){constants}, &{self.name}_workspace"
-        lines = [
-            "",
-            self.structs(),
-            f"static union {{ char bytes[{self.workspace}]; int64_t whole; double real; void* pointer; }}"
-            f" {self.name}_workspace TW_ALIGN(64);",
-        ]
-        function = run
-        if unpacked:
-            given = ", ".join([*[t.member for t in (*self.inputs, *self.outputs)], memory])
-            head = f"TW_EXPORTED {self.main_declaration()}"
-            lines += [f"{head};", f"{head} {{", f"  return {run}({given});", "}"]
-            function = f"{self.name}___tvm_main__"
-        fields = [
-            *[f"inputs->{t.member}" for t in self.inputs],
-            *[f"outputs->{t.member}" for t in self.outputs],
-            *([] if unpacked else [memory]),
-        ]
-        unused = [f"  (void){kind};" for kind in ("inputs", "outputs") if not getattr(self, kind)]
-        head = f"TW_EXPORTED {self.declaration()}"
-        lines += [f"{head};", f"{head} {{", *unused, f"  return {function}({', '.join(fields)});", "}"]
-        return "\n".join(lines) + "\n"
-
-
-def _behind(model: WholeModel, interface: Interface) -> str:
+def _behind(model: WholeModel, interface: Interface | None) -> str:
     """The text that follows the entry: constants, description, interface."""
     parts, place = [], "0"
     if model.constants.size:
@@ -152,7 +53,8 @@ def _behind(model: WholeModel, interface: Interface) -> str:
         # CPU and features are decided by the user who compiles the text.
         facts = {**model.facts, "target": {**model.facts["target"], "cpu": "", "features": []}}
         parts.append(bytes_text("TW_EXPORTED const", METADATA, json.dumps(facts).encode() + b"\0"))
-    parts.append(interface.definitions(model.run if model.unpacked else f"{model.run}_impl", place, model.unpacked))
+    if interface is not None:
+        parts.append(interface.definitions(model.run if model.unpacked else f"{model.run}_impl", place, model.unpacked))
     return "\n" + "\n".join(parts)
 
 
@@ -165,7 +67,7 @@ def _emitter(mod: IRModule, target: Target) -> ModuleEmitter:
 
 def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
     """A model as one self-contained C file, and a header for the programs that call it, by their suffixes."""
-    interface, functions = Interface(model), dict(model.entry.functions)
+    interface, functions = Interface.of(model), dict(model.entry.functions)
     for mod in model.kernels.values():
         functions |= mod.functions
     text = f"{_start(model)}{_emitter(IRModule(functions), target).emit()}{_behind(model, interface)}"
@@ -176,14 +78,18 @@ def one_file(model: WholeModel, target: Target) -> dict[str, Code]:
 
 
 def archive(model: WholeModel, target: Target) -> dict[str, Code]:
-    """A model as the files of an archive: a C file for each kernel, one for the rest, headers, and a Makefile."""
-    interface, start = Interface(model), _start(model)
+    """A model as the files of an archive: a C file for each kernel, one for the rest, headers, and a Makefile. The rest of kernels for the
+    graph executor has no entry, and no interface for programs."""
+    start = _start(model)
+    interface = Interface.of(model) if model.run else None
     texts = {f"{function_name(k)}.c": ModuleEmitter(mod, target).emit() for k, mod in model.kernels.items()}
-    texts[f"{model.name}.c"] = _emitter(model.entry, target).emit([GlobalVar(model.run)]) + _behind(model, interface)
+    own = [GlobalVar(model.run)] if model.run else []
+    texts[f"{model.name}.c"] = _emitter(model.entry, target).emit(own) + _behind(model, interface)
     files = {f"src/{file}": Code(start + text, effort_of(target)) for file, text in texts.items()}
     if model.registered:
         files["src/registration.c"] = Code(registration(_renamed(model)))
-    files[f"include/{model.name}.h"] = Code(interface.header(model.unpacked))
+    if interface is not None:
+        files[f"include/{model.name}.h"] = Code(interface.header(model.unpacked))
     return built_from(files, model.name, target)
 
 
@@ -193,7 +99,7 @@ def _start(model: WholeModel) -> str:
         return "#define TW_NO_RUNTIME\n"
     if not model.prefix:
         return ""
-    functions = [function_name(f) for f in (*model.kernels, model.run)]
+    functions = [function_name(f) for f in (*model.kernels, model.run) if f]
     names = [*functions, *[f"{f}_impl" for f in functions], CONTEXT, LIBRARY, METADATA, CONSTANTS]
     return "".join([f"#define {name} {prefixed(name, model.prefix)}\n" for name in dict.fromkeys(names)])
 
