@@ -263,7 +263,7 @@ int threads_given(const char* name, const char* text) {
 
 int allowed_threads() { return std::min(usable_processors(), static_cast<int>(kMaxThreads)); }
 
-std::shared_ptr<Pool> pool() {
+std::shared_ptr<Pool> current_pool() {
   State* s = state;
   std::lock_guard<std::mutex> hold(s->lock);
   if (!s->pool) s->pool = std::make_shared<Pool>(s->wanted > 0 ? s->wanted : available_threads());
@@ -323,7 +323,7 @@ void set_num_threads(int count) {
 int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t tasks) {
   if (in_region) return serial(lambda, cdata, tasks > 0 ? tasks : 1);
   std::shared_ptr<Pool> p;
-  if (int32_t code = guarded([&] { p = pool(); })) return code;
+  if (int32_t code = guarded([&] { p = current_pool(); })) return code;
   if (tasks <= 0) {
     int threads = p->threads();
     tasks = tasks == 0 || threads == 1 ? threads : static_cast<int32_t>(std::min<int64_t>(-int64_t{tasks}, int64_t{threads} * kPieces));

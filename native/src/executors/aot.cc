@@ -12,7 +12,7 @@ struct KernelArg {
 };
 struct KernelCall {
   std::string name;
-  Kernel entry;
+  KernelCode entry;
   std::vector<KernelArg> args;
   size_t device = 0;         // where it runs, or copies to
   int64_t from = -1, bytes;  // of a copy between devices: where from, and how much
@@ -47,7 +47,7 @@ class AotExecutor : public StaticExecutor {
     make_memories(meta, devices);
     metadata_ = metadata;
     std::string entry = meta["entry"].kind == Json::kString ? meta["entry"].string : "__tilewright_run";
-    entry_ = reinterpret_cast<Kernel>(library_->symbol(entry));
+    entry_ = reinterpret_cast<KernelCode>(library_->symbol(entry));
     if (!entry_) fail("ValueError", "%s exports no `%s`: it is not a compiled model", library_->label().c_str(), entry.c_str());
     read_slots(meta["inputs"], devices, &inputs_);
     read_slots(meta["outputs"], devices, &outputs_);
@@ -191,7 +191,7 @@ class AotExecutor : public StaticExecutor {
     for (auto& item : list.items) {
       KernelCall k;
       k.name = item["name"].string;
-      k.entry = reinterpret_cast<Kernel>(library_->symbol(item["symbol"].string));
+      k.entry = reinterpret_cast<KernelCode>(library_->symbol(item["symbol"].string));
       for (auto& arg : item["args"].items) {
         auto kind = arg.items.size() >= 2 ? kinds.find(arg.items[0].string) : kinds.end();
         if (kind == kinds.end()) fail("ValueError", "the library's metadata is damaged: argument of kernel `%s`", k.name.c_str());
@@ -263,7 +263,7 @@ class AotExecutor : public StaticExecutor {
   std::vector<Memory> memories_;
   DLDevice device_;
   bool owns_constants_ = false;
-  Kernel entry_ = nullptr;
+  KernelCode entry_ = nullptr;
   std::vector<Slot*> params_;
   std::vector<int64_t> offsets_;
   std::vector<size_t> homes_;    // the memory of each parameter

@@ -23,8 +23,8 @@ struct Node {
   bool is_output = false;       // a view that a host reads: what it shows is written into its memory
 };
 struct Op {
-  Kernel kernel = nullptr;      // on the CPU alone; else null
-  Kernel away = nullptr;        // runs on another device, or copies from or to one
+  KernelCode kernel = nullptr;      // on the CPU alone; else null
+  KernelCode away = nullptr;        // runs on another device, or copies from or to one
   void** args = nullptr;        // null for a packed function
   Ref<FunctionObject> packed;
   std::vector<Ref<TensorObject>> flat;
@@ -413,7 +413,7 @@ class GraphExecutor : public StaticExecutor {
         if (count != 2 || sizes_[static_cast<size_t>(node.inputs[0])] != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the copy `%s` changes the size", node.name.c_str());
         op.kernel = copy_kernel;
       } else if (kernels.count(node.function)) {
-        op.kernel = reinterpret_cast<Kernel>(code_->library->symbol(node.function));
+        op.kernel = reinterpret_cast<KernelCode>(code_->library->symbol(node.function));
         check_kernel(*kernels[node.function], node);
       }
       if (op.kernel) {

@@ -8,7 +8,7 @@
 
 namespace tw {
 
-using Kernel = int32_t (*)(void** args);
+using KernelCode = int32_t (*)(void** args);
 
 // A tensor of the graph. `tensor` may be the executor's own, a view of its arena or of the constants, or a caller's.
 struct Slot {

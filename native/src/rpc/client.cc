@@ -104,7 +104,7 @@ int32_t done(DLDevice device, Code code, const TVMFFIAny (&args)[N]) {
   });
 }
 template <size_t N>
-int32_t handle(DLDevice device, Code code, void** result, const TVMFFIAny (&args)[N]) {
+int32_t ask_for(DLDevice device, Code code, void** result, const TVMFFIAny (&args)[N]) {
   return guarded([&] {
     TVMFFIAny found = asked(device, code, args);
     if (found.type_index != kTVMFFIOpaquePtr) {
@@ -131,7 +131,7 @@ TWDeviceAPI make_table() {
     return guarded([&] {
       TVMFFIAny name = scope && *scope ? from_string(scope) : none();
       struct Drop { TVMFFIAny& v; ~Drop() { destroy(v); } } drop{name};
-      if (handle(like->device, kDevAllocDataWithScope, result, {tensor_value(*like), name})) throw Raised{};
+      if (ask_for(like->device, kDevAllocDataWithScope, result, {tensor_value(*like), name})) throw Raised{};
       session_of(like->device)->keep(1);
     });
   };
@@ -160,7 +160,7 @@ TWDeviceAPI make_table() {
     });
   };
   t.synchronize = [](void*, DLDevice device, void* stream) { return done(device, kDevStreamSync, {device_value(device), pointer(stream)}); };
-  t.create_stream = [](void*, DLDevice device, void** result) { return handle(device, kDevCreateStream, result, {device_value(device)}); };
+  t.create_stream = [](void*, DLDevice device, void** result) { return ask_for(device, kDevCreateStream, result, {device_value(device)}); };
   t.release_stream = [](void*, DLDevice device, void* stream) { return done(device, kDevFreeStream, {device_value(device), pointer(stream)}); };
   t.set_stream = [](void*, DLDevice device, void* stream) { return done(device, kDevSetStream, {device_value(device), pointer(stream)}); };
   // The protocol has no message for the order of two streams: to wait for the first gives it.

@@ -363,8 +363,8 @@ inline void PackedFunc::CallPacked(TVMArgs args, TVMRetValue* rv) const {
 template <typename... Args>
 TVMRetValue PackedFunc::operator()(Args&&... args) const {
   constexpr size_t kCount = sizeof...(Args);
-  TVMValue values[kCount + 1];
-  int codes[kCount + 1];
+  TVMValue values[kCount + 1] = {};
+  int codes[kCount + 1] = {};
   const TVMArgsSetter setter(values, codes);
   detail::for_each(setter, std::forward<Args>(args)...);
   TVMRetValue rv;
