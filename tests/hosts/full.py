@@ -72,6 +72,16 @@ def test_all_in_one(examples: Path, tmp_path: Path) -> None:
     assert run([tmp_path / "build" / "with_library", examples / "models"]) == PRINTED["aot"]
 
 
+@pytest.mark.parametrize("compiler", [None, ZIG], ids=["gcc", "zig"])
+def test_the_runtime_as_one_file(compiler: list[str] | None, examples: Path, tmp_path: Path) -> None:
+    source = tmp_path / "tilewright_runtime.cc"
+    run([sys.executable, "-m", "tilewright", "runtime", "source", "-o", source])
+    options = ["-std=c++17", "-O1", "-rdynamic", str(source), "-ldl", "-lpthread"]
+    for name in ("graph_executor", "virtual_machine"):
+        program = compile_cpp(EXAMPLES / "cpp" / f"{name}.cc", tmp_path / name, *options, compiler=compiler)
+        assert run([program, examples / "models"]) == PRINTED[name]
+
+
 def test_a_linked_plugin_in_both_orders(tmp_path: Path) -> None:
     plugin = EXAMPLES / "cpp" / "plugin.cc"
     path = compile_cpp(plugin, tmp_path / "plugin.so", "-std=c++17", "-fPIC", "-shared", *libinfo.link_options())

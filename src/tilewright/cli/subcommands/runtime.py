@@ -68,6 +68,42 @@ def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
     )
 
 
+@runtime_group.command("source")
+@click.option(
+    "--target",
+    "name",
+    default="x86_64-linux-gnu",
+    show_default=True,
+    metavar="MACHINE",
+    help="A machine of the system.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("tilewright_runtime.cc"),
+    show_default=True,
+    help="The file to write.",
+)
+@shown
+def runtime_source(name: str, output: Path, form: Form) -> None:
+    """Write the runtime as one C++ file to add to a build. It serves all processors of the system.
+
+    \b
+    tilewright runtime source -o tilewright_runtime.cc
+    c++ -std=c++17 -O2 -rdynamic host.cc tilewright_runtime.cc $(tilewright runtime config --cflags) -ldl -lpthread
+    """
+    from tilewright.cli.screen import in_bytes
+    from tilewright.deploy.amalgamation import amalgamation
+    from tilewright.deploy.machines import machine_of
+    from tilewright.support.files import write_whole
+
+    text = amalgamation(machine_of(name)).encode()
+    write_whole(output, text)
+    row: dict[str, object] = {"file": str(output), "bytes": len(text)}
+    form.show(row, [row], lambda: [f"{output}: {in_bytes(len(text))}"])
+
+
 @runtime_group.command("config")
 @click.option("--cflags", is_flag=True, help="Options that compile C and C++ against the headers.")
 @click.option("--libs", is_flag=True, help="Options that link with the runtime library.")
