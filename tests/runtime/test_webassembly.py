@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,25 @@ def test_same_bytes(library: Path, tmp_path: Path) -> None:
     mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, w))))
     relay.build(mod, TARGET).export_library(tmp_path / "model.wasm")
     assert (tmp_path / "model.wasm").read_bytes() == library.read_bytes()
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 4096, (1 << 22) + 7])
+def test_seal(size: int, tmp_path: Path) -> None:
+    content = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+    (tmp_path / "file").write_bytes(content.tobytes())
+    wasm.seal_module(str(tmp_path / "file"))
+    words = np.pad(content, (0, -size % 4)).view("<u4").astype(np.uint64)
+    sums = np.cumsum(words) & 0xFFFFFFFF
+    want = int(sums[-1]), int(sums.sum()) & 0xFFFFFFFF
+    data = (tmp_path / "file").read_bytes()
+    assert data[:size] == content.tobytes()
+    assert data[size:] == b"\0\x18\x0ftilewright.seal" + struct.pack("<II", *want)
+
+
+def test_modules_are_sealed(library: Path) -> None:
+    data = np.fromfile(library, np.uint8)
+    assert data[-26:-8].tobytes() == b"\0\x18\x0ftilewright.seal"
+    assert struct.unpack("<II", data[-8:].tobytes()) == wasm.checksums(data[:-26])
 
 
 def test_functions(tmp_path: Path) -> None:

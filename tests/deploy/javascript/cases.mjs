@@ -248,6 +248,12 @@ export const cases = [
   }],
   ["files that are no models", async ({ tvm, at }) => {
     const good = new Uint8Array(await at("dense.wasm"));
+    for (const at of [9, 2000, good.length - 60, good.length - 30, good.length - 3]) {
+      const bad = good.slice();
+      bad[at] ^= 4;
+      await refusedLater(tvm.loadModule(bad), "ValueError", /the model is damaged: its checksum is not that of its contents/);
+    }
+    check((await tvm.loadModule(new Uint8Array([0, ...good]).subarray(1))).typeKey === "library", "bytes may begin anywhere");
     await refusedLater(tvm.loadModule(good.slice(0, 2000)), "RuntimeError", /the model cannot be compiled by this host/);
     await refusedLater(tvm.loadModule(new Uint8Array(0)), "RuntimeError", /cannot be compiled/);
     await refusedLater(tvm.loadModule(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])), "ValueError", /no section `dylink.0`/);

@@ -23,11 +23,12 @@ from tilewright.runtime.linking.object_file import SEAL, data_object, seal_objec
 from tilewright.runtime.linking.renaming import FUNCTION, prefixed, with_prefix
 from tilewright.runtime.linking.symbol_file import symbol_file
 from tilewright.runtime.linking.symbols import CONSTANTS, TARGET
+from tilewright.runtime.linking.wasm_format import seal_module
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import filling, kept_folder, temporary_folder, write_whole
 from tilewright.support.linker import STATIC, link_shared, write_library
-from tilewright.support.object_kind import ELF, ObjectKind
+from tilewright.support.object_kind import ELF, WASM, ObjectKind
 from tilewright.support.processors import usable_processors
 
 FLAGS, KERNEL_HEADER = "flags", "include/tilewright/kernel.h"
@@ -98,7 +99,11 @@ def export_library(
         return
     kind = _kind(objects)
     # Other containers have no place for one, and macOS signs its libraries to the last byte.
-    seal = global_func("runtime.SealFile") if kind.container == ELF or path.endswith(".tar") else None
+    seal: Callable[[str], object] | None = None
+    if kind.container == ELF or path.endswith(".tar"):
+        seal = global_func("runtime.SealFile")
+    elif kind.container == WASM and path.endswith(".wasm"):
+        seal = seal_module
     if not fcompile or path.endswith(".so"):
         objects = _with_place_for_seal(objects, path, kind)
     by_compiler = bool(generated or options.get("cc")) and path.endswith(".so")
