@@ -181,7 +181,9 @@ def test_pages(tmp_path: Path) -> None:
         (f"http://127.0.0.1:{proxy.web_port}", 101),
     ):
         assert get(proxy, "/ws", Origin=origin, **UPGRADE).status == status
-    assert get(proxy, "/ws", Host="evil.example", **UPGRADE).status == 403
+    for host in ("evil.example", "[::", ""):
+        assert get(proxy, "/ws", Host=host, **UPGRADE).status == 403
+    assert get(proxy, "/ws", Origin="http://[::", **UPGRADE).status == 403
     proxy.terminate()
     with pytest.raises(RPCError, match="none.html', which the proxy is to serve to browsers, does not exist"):
         rpc.Proxy("127.0.0.1", 0, index_page=tmp_path / "none.html")

@@ -142,7 +142,7 @@ async def request(stream: Stream) -> Request:
     path, _, version = path.rpartition(" ")
     if not version.startswith("HTTP/1."):
         raise RPCError("it does not speak HTTP")
-    return Request(method, unquote(urlsplit(path).path), _headers(rest))
+    return Request(method, unquote(path.partition("?")[0]), _headers(rest))
 
 
 async def respond(stream: Stream, status: str, kind: str = "text/plain; charset=utf-8", content: bytes = b"") -> None:
@@ -158,9 +158,12 @@ def is_trusted(asked: Request, origins: Sequence[str], listens_at: str) -> bool:
     """Whether a page may connect: one of this host, or of a listed origin ("*": any). Programs that are no browsers name no origin.
     A proxy of this machine alone takes only its own names for the host, which another name could resolve to."""
     host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
-    if is_loopback(listens_at) and not is_loopback(urlsplit("//" + host).hostname or ""):
+    try:
+        if is_loopback(listens_at) and not is_loopback(urlsplit("//" + host).hostname or ""):
+            return False
+        return origin is None or origin in origins or "*" in origins or urlsplit(origin).netloc == host
+    except ValueError:  # it is no address
         return False
-    return origin is None or origin in origins or "*" in origins or urlsplit(origin).netloc == host
 
 
 async def accept(stream: Stream, asked: Request) -> WebSocket:
