@@ -260,3 +260,20 @@ def test_a_static_library_in_another_module(tmp_path: Path) -> None:
 def test_parameters_in_files(tmp_path: Path) -> None:
     runtime.save_param_dict_to_file({"w": np.arange(3, dtype="float32")}, tmp_path / "w.params")
     assert runtime.load_param_dict_from_file(tmp_path / "w.params")["w"].numpy().tolist() == [0, 1, 2]
+
+
+def test_temporary_folders_and_locks(tmp_path: Path) -> None:
+    with utils.TempDirectory.set_keep_for_debug():
+        kept = utils.tempdir(tmp_path / "kept")
+    gone = utils.tempdir()
+    utils.TempDirectory.remove_tempdirs()
+    assert kept.path.is_dir() and not gone.path.exists()
+    lock = utils.filelock(tmp_path / "lock")
+    other = "import sys; from tilewright.contrib import utils; utils.FileLock(sys.argv[1]); print('held')"
+    with subprocess.Popen(
+        [sys.executable, "-c", other, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        lock.release()
+        assert process.communicate(timeout=60)[0] == "held\n"
