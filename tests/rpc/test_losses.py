@@ -187,6 +187,31 @@ def test_a_tracker_that_is_killed_and_back_in_the_middle_of_sessions(tmp_path: P
         each.terminate()
 
 
+def test_a_client_that_waits_while_its_tracker_is_killed_and_back() -> None:
+    """It asks again."""
+    functions()
+    tracker = rpc.Tracker(LOOPBACK, 0, silent=True)
+    place = (LOOPBACK, tracker.port)
+    found: list[int] = []
+
+    def wait() -> None:
+        remote = rpc.connect_tracker(*place).request("board", session_timeout=60)
+        found.append(remote.get_function("tests.rpc.add")(1, 2))
+
+    client = threading.Thread(target=wait, daemon=True)
+    client.start()
+    watch = rpc.connect_tracker(*place)
+    until(lambda: watch.summary()["queue_info"].get("board") == {"free": 0, "pending": 1})
+    assert tracker.proc is not None
+    tracker.proc.kill()
+    again = rpc.Tracker(*place, silent=True)
+    server = rpc.Server(LOOPBACK, 0, key="board", tracker_addr=place, silent=True)
+    client.join(20)
+    assert found == [3]
+    for each in (server, again):
+        each.terminate()
+
+
 def test_half_a_handshake_with_a_server_that_is_none() -> None:
     """It accepts, and says nothing more, or not enough."""
     for said in (b"", b"\x71\xf2\x0f\0\x05"):
