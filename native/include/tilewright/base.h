@@ -216,7 +216,7 @@ inline bool is_object(const TVMFFIAny& any) { return any.type_index >= kTVMFFISt
 // The end of an object of a class whose first member is the header.
 template <typename T>
 void destroy(void* self, int flags) {
-  if (flags & kTVMFFIDeleteStrong) static_cast<T*>(self)->~T();
+  if (flags & kTVMFFIDeleteStrong) static_cast<T*>(self)->T::~T();
   if (flags & kTVMFFIDeleteWeak) ::operator delete(self);
 }
 template <typename T, typename... Args>

@@ -3,6 +3,7 @@
 #ifndef TVM_RUNTIME_C_RUNTIME_API_H_
 #define TVM_RUNTIME_C_RUNTIME_API_H_
 
+#include "../../dlpack/dlpack.h"
 #include "../../tilewright/device.h"
 
 #define TVM_DLL TW_EXPORT
@@ -29,6 +30,9 @@ typedef union {
   DLDataType v_type;
   DLDevice v_device;
 } TVMValue;
+
+/* Types of devices that DLPack does not list. */
+typedef enum { kDLAOCL = 32, kDLSDAccel, kOpenGL, kDLMicroDev, TVMDeviceExtType_End } TVMDeviceExtType;
 
 /* What a TVMValue holds. */
 typedef enum {

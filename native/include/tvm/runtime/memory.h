@@ -34,7 +34,7 @@ ObjectPtr<T> make_object(Args&&... args) {
   detail::object_offset<T> = reinterpret_cast<char*>(object) - static_cast<char*>(memory);
   *object->header() = {1 | (uint64_t{1} << 32), type_index, 0, [](void* self, int flags) {
                          void* whole = static_cast<char*>(self) - detail::object_offset<T>;
-                         if (flags & kTVMFFIDeleteStrong) static_cast<T*>(whole)->~T();
+                         if (flags & kTVMFFIDeleteStrong) static_cast<T*>(whole)->T::~T();
                          if (flags & kTVMFFIDeleteWeak) ::operator delete(whole, std::align_val_t(alignof(T)));
                        }};
   return ObjectPtr<T>::TakeOver(made);
