@@ -16,26 +16,28 @@ def @sum(%t: Tree) -> Tensor[(1, 4), float32] {
 }"""
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, target: str = "llvm") -> None:
     """An operator, one model in the forms that programs load, and a program with a data type."""
     folder.mkdir(parents=True, exist_ok=True)
     a = te.placeholder((10,), name="a")
     b = te.compute(a.shape, lambda i: a[i] + 1.0, name="b")
-    tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="addone").export_library(str(folder / "addone.so"))
+    tvm.build(te.create_schedule(b.op), [a, b], target, name="addone").export_library(str(folder / "addone.so"))
 
     x, w = relay.var("x", shape=(2, 2)), relay.var("w", shape=(2, 2))
     mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.add(x, w)))
     params = {"w": np.array([[1, 2], [3, 4]], "float32")}
-    relay.build(mod, target="llvm", params=params).export_library(str(folder / "model.so"))
-    graph, kernels, weights = relay.build(mod, "llvm", params=params, executor=relay.backend.Executor("graph"))
+    relay.build(mod, target=target, params=params).export_library(str(folder / "model.so"))
+    graph, kernels, weights = relay.build(mod, target, params=params, executor=relay.backend.Executor("graph"))
     kernels.export_library(str(folder / "deploy.so"))
     (folder / "deploy.json").write_text(graph)
     (folder / "deploy.params").write_bytes(relay.save_param_dict(weights))
 
-    relay.vm.compile(relay.parse(TREE), target="llvm").export_library(str(folder / "program.so"))
+    relay.vm.compile(relay.parse(TREE), target=target).export_library(str(folder / "program.so"))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    write(parser.parse_args().folder)
+    parser.add_argument("--target", default="llvm", help="default: this machine")
+    arguments = parser.parse_args()
+    write(arguments.folder, arguments.target)
