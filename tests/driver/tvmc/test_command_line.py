@@ -16,6 +16,7 @@ import pytest
 from tests.cli.command import dense_model, relu_model
 from tests.driver.tvmc.command import told, tvmc
 from tilewright import rpc
+from tilewright.driver.tvmc import TVMCPackage
 from tilewright.support.object_kind import ObjectKind
 
 TABLE = "Execution time summary:\n mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)   \n"
@@ -293,6 +294,21 @@ def test_functions_for_programs_without_the_runtime(place: Path) -> None:
     assert wrong.endswith('pass runtime=Runtime("crt") with it')
     assert tvmc("compile", place / "dense.onnx", "-o", place / "crt.tar", *options, "--runtime=crt").code == 0
     assert told("run", place / "crt.tar").endswith("nothing that runs them; compile it with --runtime cpp")
+
+
+def test_the_model_library_format(place: Path) -> None:
+    base = ["compile", place / "dense.onnx", "-o", place / "library.tar", "--output-format=mlf"]
+    assert tvmc(*base, "--target=c", "--executor=aot", "--executor-aot-unpacked-api=1", "--runtime=crt") == (0, "", "")
+    names = [name.removeprefix("./") for name in members(place / "library.tar")]
+    assert "metadata.json" in names and any([name.startswith("codegen/host/src/") for name in names])
+    package = TVMCPackage(place / "library.tar")
+    assert (package.type, package.executor_type, package.graph, package.lib_path) == ("mlf", "aot", None, None)
+    assert told("run", place / "library.tar").startswith("this package is in the model library format (MLF)")
+    assert tvmc(*base, "--executor=graph").code == 0
+    package = TVMCPackage(place / "library.tar")
+    assert package.executor_type == "graph" and package.params and '"nodes"' in str(package.graph)
+    assert told(*base, "--cross-compiler", "cc").startswith("Specifying the MLF output and a cross compiler is not")
+    assert told(*base, "--use-vm").startswith("programs of the virtual machine are written as 'so' or 'tar'")
 
 
 def test_output_that_nobody_reads(place: Path) -> None:

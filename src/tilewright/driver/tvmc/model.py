@@ -140,8 +140,6 @@ class TVMCModel:
         library format; returns its path."""
         from tilewright.runtime.vm import Executable
 
-        if output_format == "mlf":
-            raise TVMCException("the model library format is not written here; write 'so'")
         if output_format not in (*OUTPUT_FORMATS, "tar"):
             raise TVMCException(f"Only 'so', 'tar' and 'mlf' output formats are supported, not {output_format!r}")
         if output_format == "mlf" and cross:
@@ -154,6 +152,10 @@ class TVMCModel:
                     "programs of the virtual machine are written as 'so' or 'tar', without a cross compiler"
                 )
             return self.export_vm_format(executor_factory, package_path, output_format)
+        if output_format == "mlf":
+            from tilewright.micro.model_library_format import export_model_library_format
+
+            return export_model_library_format(executor_factory, package_path or self.default_package_path())
         return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format)
 
     def summary(self, file: IO[str] | None = None) -> None:
