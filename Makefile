@@ -108,7 +108,7 @@ $(BOARDS:%=build/boards/%): build/boards/%: $(VENV)/.extra-test
 	$(BIN)/tilewright runtime build --target $* --rpc -o $@
 
 test-boards: $(BOARDS:%=build/boards/%) build/qemu/.done  ## the server without Python for five processors under QEMU: models uploaded, run and timed; its protocol (tens of minutes)
-	$(BIN)/python -m pytest -q tests/boards/on_boards.py tests/boards/native_server.py tests/boards/other_systems.py
+	$(BIN)/python -m pytest -q tests/boards/on_boards.py tests/boards/static_programs.py tests/boards/native_server.py tests/boards/other_systems.py
 
 test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what is compiled for RISC-V and 32-bit ARM under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_riscv_and_arm32.py

@@ -111,6 +111,8 @@ def test_form_of_each_system(triple: str, tmp_path: Path) -> None:
     )
     assert listed.stdout.split() == list(objects)
     if FORMS[triple] == ELF:
+        # Only linkers of GNU make something of .ctors.
+        assert b".init_array\0" in objects["registration.o"] and b".ctors" not in objects["registration.o"]
         linked = tmp_path / "m.so"
         whole = ["-shared", "--whole-archive", str(path), "-o", str(linked)]
         subprocess.run([sys.executable, "-m", "ziglang", "ld.lld", *whole], check=True)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from tilewright.codegen.backend import BackEnd, Code
 from tilewright.codegen.llvm.native.jit import LoadedObjects, load_objects
+from tilewright.codegen.llvm.native.start import at_start
 from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object, object_kind
 from tilewright.codegen.llvm.native.tiles import permission
 from tilewright.ir import GlobalVar, IRModule
@@ -51,15 +52,11 @@ class LLVM(BackEnd):
         lines = ["declare i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr, ptr)"]
         calls = []
         for i, name in enumerate(dict.fromkeys(symbols)):
-            lines.append(f"@{name} = external global i8")
+            lines.append(f'@"{name}" = external global i8')
             lines.append(f'@name{i} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
-            calls.append(f"  %r{i} = call i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr @name{i}, ptr @{name})")
+            calls.append(f'  %r{i} = call i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr @name{i}, ptr @"{name}")')
         lines += ["define internal void @register() {", *calls, "  ret void", "}"]
-        entry = "{ i32, ptr, ptr }"
-        lines.append(
-            f"@llvm.global_ctors = appending global [1 x {entry}] [{entry} {{ i32 65535, ptr @register, ptr null }}]"
-        )
-        return Code("\n".join(lines) + "\n")
+        return Code("\n".join(lines) + "\n" + at_start("register", target.triple, target.cpu.pointer_bits // 8))
 
     def compile(self, code: Code, target: Target) -> bytes:
         return compile_object(code.text, target, code.effort)

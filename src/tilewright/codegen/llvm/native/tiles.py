@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tilewright.codegen.llvm.native.start import at_start
 from tilewright.codegen.llvm.native.target_machine import compile_object
 from tilewright.target import Target
 
@@ -11,7 +12,6 @@ ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
 """The number of the system call arch_prctl on x86-64, and its arguments ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA."""
 
 _ASK = f"""
-@llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{{ i32, ptr, ptr }} {{ i32 65535, ptr @enable_tiles, ptr null }}]
 define internal void @enable_tiles() nounwind {{
   %refused = call i64 asm sideeffect "syscall", "={{rax}},{{rax}},{{rdi}},{{rsi}},~{{rcx}},~{{r11}},~{{memory}}"(
     i64 {ARCH_PRCTL}, i64 {REQUEST_PERMISSION}, i64 {TILE_DATA})
@@ -35,7 +35,7 @@ def permission(target: Target) -> list[bytes]:
 
 @lru_cache(maxsize=4)
 def _asking(triple: str) -> bytes:
-    return compile_object(_ASK, Target(f"llvm -mtriple={triple}"), 1)
+    return compile_object(_ASK + at_start("enable_tiles", triple, 8), Target(f"llvm -mtriple={triple}"), 1)
 
 
 __all__ = ["has_tiles", "permission"]
