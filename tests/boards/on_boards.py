@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright as tvm
 from benchmarks import models
 from tests.boards.boards import BOARDS, Board, serving, session, tilewright
+from tests.driver.tvmc.command import tvmc
 from tilewright import rpc
 from tilewright.contrib import graph_executor
 
@@ -98,6 +99,23 @@ def test_a_small_network(remote: rpc.RPCSession, board: Board, cnn: Path, folder
 
 def test_a_trained_model(remote: rpc.RPCSession, board: Board, folder: Path) -> None:
     check(remote, board, Path(models.make("ppocr_cls")), models.inputs("ppocr_cls"), folder)
+
+
+@pytest.mark.parametrize("how", ["--executor=graph", "--executor=aot", "--use-vm"])
+def test_tvmc(how: str, board: Board, cnn: Path, folder: Path) -> None:
+    """The classic command line compiles for a board and runs there."""
+    np.savez(folder / "image.npz", image=np.random.default_rng(2).random((1, 3, 32, 32), "float32"))
+    given, scores = ["--inputs", folder / "image.npz"], []
+    with serving(board) as (_, port):
+        for target, place in (("llvm", []), (board.target, ["--rpc-tracker", f"127.0.0.1:{port}", "--print-time"])):
+            made = tvmc("compile", cnn, "--target", target, "-o", folder / "cnn.tar", how)
+            assert (made.code, made.err) == (0, "")
+            done = tvmc("run", folder / "cnn.tar", *given, "--outputs", folder / "scores.npz", *place)
+            assert (done.code, done.err) == (0, "")
+            with np.load(folder / "scores.npz") as found:
+                scores.append(found["output_0"])
+    assert "mean (ms)" in done.out
+    np.testing.assert_allclose(*scores, **CLOSE)
 
 
 def test_a_library_for_another_processor(remote: rpc.RPCSession, board: Board, cnn: Path, folder: Path) -> None:
