@@ -27,13 +27,14 @@ void serve_pipe(const Options& options) {
 }
 
 // What start_session gives a program that runs itself again where processes cannot fork.
-constexpr size_t kSessionWords = 9;
+constexpr size_t kSessionWords = 8;
 int serve_session(const std::vector<std::string>& w) {
   const auto number = [&](size_t i) { return strtoull(w[i].c_str(), nullptr, 10); };
-  const auto socket = static_cast<Socket>(number(1));
-  begin_system();
-  run_session({{socket, socket}, w[2], w[3], number(4), number(5), static_cast<int>(number(6)), static_cast<int>(number(7)), number(8) != 0});
-  return 0;
+  return guarded([&] {
+    begin_system();
+    const Socket socket = given_socket();
+    run_session({{socket, socket}, w[1], w[2], number(3), number(4), static_cast<int>(number(5)), static_cast<int>(number(6)), number(7) != 0});
+  });
 }
 
 int run(std::vector<std::string> words) {

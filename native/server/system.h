@@ -46,6 +46,8 @@ void run_session(const Session& session);
 // A process that runs a session, and ends with this one. Others: sockets that it must not keep open. Throws OSError.
 using Process = intptr_t;
 Process start_session(const Session& session, const std::vector<Socket>& others);
+// In such a process, where it runs this program again: its socket.
+Socket given_socket();
 bool has_ended(Process process);
 // Ends it with all that it started.
 void kill_process(Process process);

@@ -312,8 +312,6 @@ static std::string text(const TVMFFIByteArray* b) { return b && b->data ? std::s
 
 using namespace tw;
 
-#define TW_ALIAS(name, target) __attribute__((visibility("default"), alias(#target)))
-
 extern "C" {
 
 TW_EXPORT void TVMFFIGetVersion(uint32_t* out) { out[0] = 0; out[1] = 1; out[2] = 16; }

@@ -11,6 +11,15 @@
 #include <utility>
 #include <vector>
 
+// Makes the function that is declared after it a second name of a function of the same file; one that the library exports, or its own.
+#if defined(__APPLE__)
+#define TW_ALIAS(name, target) asm(".globl _" #name "\n.set _" #name ", _" #target);
+#define TW_OWN_ALIAS(name, target) TW_ALIAS(name, target)
+#else
+#define TW_ALIAS(name, target) TW_EXPORT TW_OWN_ALIAS(name, target)
+#define TW_OWN_ALIAS(name, target) __attribute__((alias(#target)))
+#endif
+
 namespace tw {
 
 // The C++ form of an error on its way to a C boundary.

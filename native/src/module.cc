@@ -407,6 +407,6 @@ TW_EXPORT int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol
   system_symbols()[name] = symbol;
   return 0;
 }
-__attribute__((alias("TVMFFIEnvModLookupFromImports"))) int TWModLookupFromImports(TVMFFIObjectHandle, const char*, TVMFFIObjectHandle*);
-TW_EXPORT __attribute__((alias("TVMFFIEnvModRegisterSystemLibSymbol"))) int TVMBackendRegisterSystemLibSymbol(const char*, void*);
+TW_OWN_ALIAS(TWModLookupFromImports, TVMFFIEnvModLookupFromImports) int TWModLookupFromImports(TVMFFIObjectHandle, const char*, TVMFFIObjectHandle*);
+TW_ALIAS(TVMBackendRegisterSystemLibSymbol, TVMFFIEnvModRegisterSystemLibSymbol) int TVMBackendRegisterSystemLibSymbol(const char*, void*);
 }

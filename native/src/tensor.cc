@@ -290,12 +290,12 @@ TW_EXPORT int TWTensorEmpty(int32_t ndim, const int64_t* shape, const DLDataType
 TW_EXPORT int TWTensorEmptyInScope(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, const char* scope, TVMFFIObjectHandle* out) {
   return guarded([&] { *out = empty_tensor(ndim, shape, *dtype, *device, scope).release(); });
 }
-__attribute__((visibility("default"), alias("TVMFFITensorFromDLPack")))
+TW_ALIAS(TWTensorFromDLPack, TVMFFITensorFromDLPack)
 int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, TVMFFIObjectHandle*);
-__attribute__((visibility("default"), alias("TVMFFITensorFromDLPackVersioned")))
+TW_ALIAS(TWTensorFromDLPackVersioned, TVMFFITensorFromDLPackVersioned)
 int TWTensorFromDLPackVersioned(DLManagedTensorVersioned*, int32_t, int32_t, TVMFFIObjectHandle*);
-__attribute__((visibility("default"), alias("TVMFFITensorToDLPack")))
+TW_ALIAS(TWTensorToDLPack, TVMFFITensorToDLPack)
 int TWTensorToDLPack(TVMFFIObjectHandle, DLManagedTensor**);
-__attribute__((visibility("default"), alias("TVMFFITensorToDLPackVersioned")))
+TW_ALIAS(TWTensorToDLPackVersioned, TVMFFITensorToDLPackVersioned)
 int TWTensorToDLPackVersioned(TVMFFIObjectHandle, DLManagedTensorVersioned**);
 }

@@ -188,8 +188,8 @@ TW_EXPORT TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value
   auto* b = reinterpret_cast<const BigInt*>(value->v_obj);
   return {reinterpret_cast<const char*>(b + 1), b->words * 8};
 }
-__attribute__((alias("TVMFFITypeGetOrAllocIndex")))
+TW_OWN_ALIAS(TWTypeIndex, TVMFFITypeGetOrAllocIndex)
 int32_t TWTypeIndex(const TVMFFIByteArray*, int32_t, int32_t, int32_t, int32_t, int32_t);
-__attribute__((alias("TVMFFITypeKeyToIndex"))) int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
-__attribute__((alias("TVMFFIGetTypeInfo"))) const TypeInfo* TWTypeInfo(int32_t);
+TW_OWN_ALIAS(TWTypeKeyToIndex, TVMFFITypeKeyToIndex) int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
+TW_OWN_ALIAS(TWTypeInfo, TVMFFIGetTypeInfo) const TypeInfo* TWTypeInfo(int32_t);
 }

@@ -151,20 +151,32 @@ void random_bytes(void* to, size_t bytes) {
   if (!RtlGenRandom(to, static_cast<ULONG>(bytes))) fail("OSError", "the system has no random numbers");
 }
 
-// Windows cannot fork: this program is run again with the socket, which it inherits.
+// Windows cannot fork: this program is run again, and what it needs to open the socket comes on its standard input.
 Process start_session(const Session& session, const std::vector<Socket>&) {
   const auto number = [](auto value) { return std::to_string(static_cast<unsigned long long>(value)); };
-  const std::vector<std::string> words{"session", number(session.stream.in), session.peer, session.folder, number(session.most_message), number(session.most_disk),
+  const std::vector<std::string> words{"session", session.peer, session.folder, number(session.most_message), number(session.most_disk),
                                        number(session.silence), number(session.idle), number(session.silent)};
   std::wstring line = L"\"" + own_path() + L"\"";
   for (auto& word : words) line += L" " + quoted(word);
-  SetHandleInformation(reinterpret_cast<HANDLE>(session.stream.in), HANDLE_FLAG_INHERIT, HANDLE_FLAG_INHERIT);
+  SECURITY_ATTRIBUTES inherited{sizeof inherited, nullptr, TRUE};
+  HANDLE reads = nullptr, writes = nullptr;
+  if (!CreatePipe(&reads, &writes, &inherited, 0)) fail("OSError", "a session has no pipe: %s", error_text(GetLastError()).c_str());
+  SetHandleInformation(writes, HANDLE_FLAG_INHERIT, 0);
   STARTUPINFOW start{};
   start.cb = sizeof start;
+  start.dwFlags = STARTF_USESTDHANDLES;
+  start.hStdInput = reads;
+  start.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
+  start.hStdError = GetStdHandle(STD_ERROR_HANDLE);
   PROCESS_INFORMATION made{};
   const bool started = CreateProcessW(nullptr, &line[0], nullptr, nullptr, TRUE, CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP, nullptr, nullptr, &start, &made);
-  SetHandleInformation(reinterpret_cast<HANDLE>(session.stream.in), HANDLE_FLAG_INHERIT, 0);
-  if (!started) fail("OSError", "a session has no process: %s", error_text(GetLastError()).c_str());
+  const DWORD why = GetLastError();
+  CloseHandle(reads);
+  WSAPROTOCOL_INFOW socket{};
+  DWORD put = 0;
+  if (started && WSADuplicateSocketW(static_cast<SOCKET>(session.stream.in), made.dwProcessId, &socket) == 0) WriteFile(writes, &socket, sizeof socket, &put, nullptr);
+  CloseHandle(writes);
+  if (!started) fail("OSError", "a session has no process: %s", error_text(why).c_str());
   HANDLE job = CreateJobObjectW(nullptr, nullptr);
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits{};
   limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
@@ -175,6 +187,15 @@ Process start_session(const Session& session, const std::vector<Socket>&) {
   const auto process = static_cast<Process>(made.dwProcessId);
   running()[process] = {made.hProcess, job};
   return process;
+}
+
+Socket given_socket() {
+  WSAPROTOCOL_INFOW socket{};
+  DWORD got = 0;
+  const bool whole = ReadFile(GetStdHandle(STD_INPUT_HANDLE), &socket, sizeof socket, &got, nullptr) && got == sizeof socket;
+  const SOCKET own = whole ? WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &socket, 0, 0) : INVALID_SOCKET;
+  if (own == INVALID_SOCKET) fail("OSError", "a session has no socket: %s", socket_error().c_str());
+  return static_cast<Socket>(own);
 }
 
 bool has_ended(Process process) {

@@ -119,8 +119,8 @@ int TVMObjectFree(TVMObjectHandle object) {
   if (object) decref(object);
   return 0;
 }
-TW_EXPORT __attribute__((alias("TVMObjectFree"))) int TVMModFree(TVMModuleHandle);
-TW_EXPORT __attribute__((alias("TVMObjectFree"))) int TVMFuncFree(TVMFunctionHandle);
+TW_ALIAS(TVMModFree, TVMObjectFree) int TVMModFree(TVMModuleHandle);
+TW_ALIAS(TVMFuncFree, TVMObjectFree) int TVMFuncFree(TVMFunctionHandle);
 
 int TVMFuncCall(TVMFunctionHandle func, TVMValue* values, int* codes, int count, TVMValue* ret, int* ret_code) {
   return guarded([&] {

@@ -108,13 +108,13 @@ TW_EXPORT int TVMFFIEnvSetStream(int32_t device_type, int32_t device_id, void* s
 TW_EXPORT void* TVMFFIEnvGetStream(int32_t device_type, int32_t device_id) { return current_stream({device_type, device_id}); }
 
 // For the Python module, whose process may hold another runtime that exports the names above.
-#define TW_ALIAS(target) __attribute__((visibility("default"), alias(#target)))
-TW_ALIAS(TVMSynchronize) int TWSynchronize(int, int, void*);
-TW_ALIAS(TVMStreamCreate) int TWStreamCreate(int, int, void**);
-TW_ALIAS(TVMStreamFree) int TWStreamFree(int, int, void*);
-TW_ALIAS(TVMSetStream) int TWSetStream(int, int, void*);
-TW_ALIAS(TVMStreamStreamSynchronize) int TWOrderStreams(int, int, void*, void*);
-TW_ALIAS(TVMFFIEnvGetStream) void* TWCurrentStream(int32_t, int32_t);
+
+TW_ALIAS(TWSynchronize, TVMSynchronize) int TWSynchronize(int, int, void*);
+TW_ALIAS(TWStreamCreate, TVMStreamCreate) int TWStreamCreate(int, int, void**);
+TW_ALIAS(TWStreamFree, TVMStreamFree) int TWStreamFree(int, int, void*);
+TW_ALIAS(TWSetStream, TVMSetStream) int TWSetStream(int, int, void*);
+TW_ALIAS(TWOrderStreams, TVMStreamStreamSynchronize) int TWOrderStreams(int, int, void*, void*);
+TW_ALIAS(TWCurrentStream, TVMFFIEnvGetStream) void* TWCurrentStream(int32_t, int32_t);
 // Waits where one of the two is on the CPU.
 TW_EXPORT int TWTensorCopy(const DLTensor* from, const DLTensor* to) {
   return guarded([&] { copy_tensor(*from, *to); });
