@@ -128,9 +128,9 @@ Origin origin_of(const InputFile& file, const ElfFile& elf) {
 void check_library(const InputFile& file, const ElfFile& elf) {
   const char* path = file.path().c_str();
   const Origin origin = origin_of(file, elf);
-  const bool linux = strcmp(kSystemName, "Linux") == 0;
+  const bool on_linux = strcmp(kSystemName, "Linux") == 0;
   if (!origin.system)
-    fail("ValueError", "%s is not a library: its %llu bytes do not begin with %s header", path, static_cast<unsigned long long>(file.size()), linux ? "an ELF" : "a library's");
+    fail("ValueError", "%s is not a library: its %llu bytes do not begin with %s header", path, static_cast<unsigned long long>(file.size()), on_linux ? "an ELF" : "a library's");
   if (strcmp(origin.system, kSystemName) != 0)
     fail("ValueError", "%s was made for %s, but this machine is %s; compile it again for this machine", path, origin.system, kSystemName);
   const Machine* here = own();

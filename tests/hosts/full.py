@@ -78,7 +78,7 @@ def test_all_in_one(examples: Path, tmp_path: Path) -> None:
 def test_the_runtime_as_one_file(compiler: list[str] | None, examples: Path, tmp_path: Path) -> None:
     source = tmp_path / "tilewright_runtime.cc"
     run([sys.executable, "-m", "tilewright", "runtime", "source", "-o", source])
-    options = ["-std=c++17", "-O1", "-rdynamic", str(source), "-ldl", "-lpthread"]
+    options = ["-std=gnu++17", "-O1", "-rdynamic", str(source), "-ldl", "-lpthread"]
     for name in ("graph_executor", "virtual_machine"):
         program = compile_cpp(EXAMPLES / "cpp" / f"{name}.cc", tmp_path / name, *options, compiler=compiler)
         assert run([program, examples / "models"]) == PRINTED[name]
