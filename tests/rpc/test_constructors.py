@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,9 +93,10 @@ def test_a_program_behind_a_server(servers: list[rpc.Server]) -> None:
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])
-def test_a_session_with_a_program(as_bytes: bool, tmp_path: Path) -> None:
+def test_a_session_with_a_program(as_bytes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "program"
     program.write_text(PROGRAM)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     remote = rpc.PopenSession(PROGRAM.encode() if as_bytes else [sys.executable, program])
     add, process = remote.get_function("tests.rpc.add"), remote.get_function("tests.rpc.process")
     del remote
@@ -102,6 +104,7 @@ def test_a_session_with_a_program(as_bytes: bool, tmp_path: Path) -> None:
     pid = process()
     del add, process
     until(lambda: not is_process(pid))
+    assert not list(Path(tempfile.gettempdir()).glob("tilewright-popen-*"))
 
 
 def test_programs_that_are_none(tmp_path: Path) -> None:

@@ -37,21 +37,18 @@ def popen(binary: Sequence[str | os.PathLike[str]] | bytes) -> Module:
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno())
+        theirs.close()
+        threading.Thread(target=process.wait, daemon=True).start()
+        session: Module = global_func("rpc.OpenSession")(ours.detach(), f"the program {command[0]}")
     except OSError as error:
-        ours.close()
         raise RPCError(
             f"the program of the session, {command[0]!r}, cannot be run: {error.strerror or error}"
         ) from error
     finally:
-        theirs.close()
-
-    def reap() -> None:
-        process.wait()
-        if folder is not None:
+        for sock in (ours, theirs):
+            sock.close()
+        if folder is not None:  # once it has answered, its file is needed no more
             shutil.rmtree(folder, ignore_errors=True)
-
-    threading.Thread(target=reap, daemon=True).start()
-    session: Module = global_func("rpc.OpenSession")(ours.detach(), f"the program {command[0]}")
     return session
 
 
