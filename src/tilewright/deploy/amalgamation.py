@@ -63,6 +63,7 @@ class _Unit:
             "// needs no other file of the package; with -rdynamic, libraries that the program loads find the runtime in it.\n"
             f"#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n{system}\n"
             '#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wmissing-attributes"\n#endif\n'
+            '#pragma GCC diagnostic ignored "-Wunused-const-variable"\n'
             f"#pragma GCC visibility push(hidden)\n{''.join(parts)}#pragma GCC visibility pop\n"
         )
 
