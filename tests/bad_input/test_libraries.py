@@ -48,7 +48,7 @@ def refused(*args: str | Path) -> str:
 
 def test_model_instead_of_a_library() -> None:
     assert refused("compare", "relu.onnx", "--reference", "interp", "--library", "relu.onnx") == (
-        "error: relu.onnx is not a compiled library (.so, .dylib, .wasm, .tar, .o); make one with: tilewright"
+        "error: relu.onnx is not a compiled library (.so, .dylib, .wasm, .tar, .o, .a, .lib); make one with: tilewright"
         " compile relu.onnx -o model.so\n"
     )
 
