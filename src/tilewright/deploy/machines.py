@@ -68,7 +68,11 @@ WINDOWS = System(
     options=(),
 )
 MACOS = System(
-    "macOS", MACH_O, ("posix", "darwin", "libcxx"), library="libtilewright_runtime.dylib", links=("-Wl,-dead_strip",)
+    "macOS",
+    MACH_O,
+    ("posix", "darwin", "libcxx"),
+    library="libtilewright_runtime.dylib",
+    links=("-Wl,-dead_strip", "-Wl,-x"),
 )
 
 WEBASSEMBLY = System(
