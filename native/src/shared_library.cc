@@ -18,7 +18,7 @@ class SharedLibrary : public Library {
     // A bare name is a file of the working folder first; the loader would look for it among the system's libraries alone.
     FileIdentity file;
     std::string whole;
-    const bool here = path.find('/') == std::string::npos && identify(path, &file, &whole);
+    const bool here = path.find_first_of("/\\") == std::string::npos && identify(path, &file, &whole);
     handle_ = open_once(here ? "./" + path : path);
     auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(symbol_anywhere(handle_, "TVMFFIErrorMoveFromRaised"));
     auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(symbol_anywhere(handle_, "TVMFFIErrorSetRaised"));
