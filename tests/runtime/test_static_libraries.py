@@ -119,13 +119,15 @@ def test_form_of_each_system(triple: str, tmp_path: Path) -> None:
         assert "mine___tilewright_run" in symbol_file(linked.read_bytes()).symbols
 
 
-def test_libraries_that_register_themselves(tmp_path: Path) -> None:
-    """-system-lib and Runtime: loading registers; names are found with the prefix, then without."""
+@pytest.mark.parametrize("first", ["", "import tvm_ffi"], ids=["alone", "tvm_ffi"])
+def test_libraries_that_register_themselves(tmp_path: Path, first: str) -> None:
+    """-system-lib and Runtime: loading registers; names are found with the prefix, then without; beside another runtime too."""
     add("plus_one", 1, target="llvm -system-lib").export_library(tmp_path / "one.so")
     add("two_plus", 2, runtime=SYSTEM, prefix="two_").export_library(tmp_path / "two.so")
     model(0.3, "net_", runtime=SYSTEM).export_library(tmp_path / "net.so")
     model(0.3, "src_", "c", runtime=SYSTEM).export_library(tmp_path / "src.tar")
     program = f"""
+{first}
 import numpy as np
 from tilewright import runtime
 for name in ("one.so", "two.so", "net.so", "src.tar"):

@@ -115,7 +115,7 @@ void* open_library(const std::string& path) {
     if (dlopen((own_folder() + "/compat/libtvm_ffi.so").c_str(), RTLD_NOW | RTLD_LOCAL))
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     if (const char* text = dlerror()) why = text;
-  } else if (why.find("undefined symbol: TVMFFI") != std::string::npos) {
+  } else if (why.find("undefined symbol: TVM") != std::string::npos) {
     // It was linked to no runtime. Making ours global would break a tvm-ffi that is imported later, so the
     // library and ours are opened as the two dependencies of one root, which is the scope of its look-ups.
     if (open_root(path, own_path()))

@@ -49,12 +49,12 @@ class LLVM(BackEnd):
         return Code(text if CONTEXT in text else text + context_definition(target))
 
     def emit_registration(self, symbols: Sequence[str], target: Target) -> Code:
-        lines = ["declare i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr, ptr)"]
+        lines = ["declare i32 @TVMBackendRegisterSystemLibSymbol(ptr, ptr)"]
         calls = []
         for i, name in enumerate(dict.fromkeys(symbols)):
             lines.append(f'@"{name}" = external global i8')
             lines.append(f'@name{i} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
-            calls.append(f'  %r{i} = call i32 @TVMFFIEnvModRegisterSystemLibSymbol(ptr @name{i}, ptr @"{name}")')
+            calls.append(f'  %r{i} = call i32 @TVMBackendRegisterSystemLibSymbol(ptr @name{i}, ptr @"{name}")')
         lines += ["define internal void @register() {", *calls, "  ret void", "}"]
         return Code("\n".join(lines) + "\n" + at_start("register", target.triple, target.cpu.pointer_bits // 8))
 

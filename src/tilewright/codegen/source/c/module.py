@@ -262,10 +262,10 @@ def registration(symbols: Sequence[str], declared: bool = False) -> str:
     """C text that registers symbols with the runtime when it is loaded. declared: whether the text around it declares them."""
     names = list(dict.fromkeys(symbols))
     lines = [
-        "extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);",
+        "extern int TVMBackendRegisterSystemLibSymbol(const char* name, void* symbol);",
         *([] if declared else [f"extern char {name};" for name in names]),
         "__attribute__((constructor)) static void tw_register(void) {",
-        *[f"  TVMFFIEnvModRegisterSystemLibSymbol({string(name)}, (void*)&{name});" for name in names],
+        *[f"  TVMBackendRegisterSystemLibSymbol({string(name)}, (void*)&{name});" for name in names],
         "}",
     ]
     return "\n".join(lines) + "\n"
