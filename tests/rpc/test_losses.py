@@ -187,6 +187,24 @@ def test_a_tracker_that_is_killed_and_back_in_the_middle_of_sessions(tmp_path: P
         each.terminate()
 
 
+def test_a_tracker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its late answer is not taken for the next one."""
+    tracker = rpc.Tracker(LOOPBACK, 0, silent=True)
+    asked = rpc.connect_tracker(LOOPBACK, tracker.port)
+    monkeypatch.setattr("tilewright.rpc.client.ANSWERS_IN", 0.2)
+    os.kill(tracker._process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(RPCError, match=rf"the tracker 127.0.0.1:{tracker.port} does not answer for 0.2 s"):
+            asked.summary()
+    finally:
+        os.kill(tracker._process.pid, signal.SIGCONT)
+    with pytest.raises(RPCError, match="the connection to the tracker is closed"):
+        asked.summary()
+    monkeypatch.undo()
+    assert rpc.connect_tracker(LOOPBACK, tracker.port).summary()["server_info"] == []
+    tracker.terminate()
+
+
 def test_a_client_that_waits_while_its_tracker_is_killed_and_back() -> None:
     """It asks again."""
     functions()

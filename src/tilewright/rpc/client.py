@@ -332,6 +332,7 @@ class TrackerSession:
             base.sendjson(self._sock, message)
             code, value = base.recvjson(self._sock)
         except TimeoutError:
+            self.close()  # what the tracker sends later would be taken for another answer
             raise
         except OSError as error:
             raise RPCError(f"the connection to the tracker {self._addr[0]}:{self._addr[1]} is lost: {error}") from error
@@ -341,8 +342,14 @@ class TrackerSession:
         return value
 
     def summary(self) -> dict[str, Any]:
-        """{"queue_info": {key: {"free": n, "pending": n}}, "server_info": [{"key": ..., "addr": [host, port]}]}"""
-        found: dict[str, Any] = self._ask(TrackerCode.SUMMARY, timeout=ANSWERS_IN)
+        """{"queue_info": {key: {"free": n, "pending": n}}, "server_info": [{"key": ..., "addr": [host, port]}]}
+
+        Raises RPCError if the tracker is lost, or does not answer."""
+        try:
+            found: dict[str, Any] = self._ask(TrackerCode.SUMMARY, timeout=ANSWERS_IN)
+        except TimeoutError as error:
+            where = f"{self._addr[0]}:{self._addr[1]}"
+            raise RPCError(f"the tracker {where} does not answer for {ANSWERS_IN:g} s") from error
         return found
 
     def text_summary(self) -> str:
@@ -389,8 +396,6 @@ class TrackerSession:
                     tls_ca=self._tls_ca,
                 )
             except TimeoutError as error:
-                # What the tracker sends later would be taken for another answer.
-                self.close()
                 raise RPCError(f"no server with the key {key!r} became free within {session_timeout} s") from error
             except (OSError, RPCError) as error:
                 failed = error
