@@ -1,4 +1,4 @@
-"""What is built for Windows and macOS: its form, and under Wine, where that is installed, sessions with the server."""
+"""What is built for Windows and macOS: its form, and, under Wine, sessions with the server."""
 
 from __future__ import annotations
 
@@ -46,8 +46,6 @@ def test_dll() -> None:
 
 
 def test_a_session_under_wine(cnn: Path, folder: Path) -> None:  # noqa: F811
-    if not Path(WINE).exists():
-        pytest.skip("Wine is not installed (Debian: wine64)")
     server = built("x86_64-windows-gnu") / "tilewright_rpc.exe"
     environment = {
         **os.environ,
