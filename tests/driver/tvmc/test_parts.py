@@ -22,6 +22,7 @@ from tilewright.driver.tvmc import (
 )
 from tilewright.driver.tvmc.arguments import TVMCSuppressedArgumentParser
 from tilewright.driver.tvmc.compiler import add_tir_to_dumps
+from tilewright.driver.tvmc.runner import open_session
 from tilewright.driver.tvmc.shape_parser import parse_shape_string
 from tilewright.driver.tvmc.target import (
     is_inline_json,
@@ -193,6 +194,12 @@ def test_trackers() -> None:
     for text in ("farm:x", ":9190", "farm:9190/x"):
         with pytest.raises(TVMCException, match="--rpc-tracker takes HOST:PORT"):
             tracker_host_port_from_cli(text)
+
+
+@pytest.mark.parametrize("port", ["x", 0, 70000])
+def test_ports_that_are_none(port: int | str) -> None:
+    with pytest.raises(TVMCException, match=f"the port {port!r} is none: a number from 1 to 65535"):
+        open_session("127.0.0.1", port, None)
 
 
 def test_configurations_as_options() -> None:

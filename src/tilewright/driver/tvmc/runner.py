@@ -267,6 +267,12 @@ def _loaded(path: str) -> Module:
         raise TVMCException(str(error)) from error
 
 
+def _port(port: int | str | None) -> int:
+    if port is None or str(port).isdecimal() and 0 < int(port) < 65536:
+        return int(port or 9090)
+    raise TVMCException(f"the port {port!r} is none: a number from 1 to 65535 was expected")
+
+
 def open_session(
     hostname: str | None,
     port: int | str | None,
@@ -277,7 +283,7 @@ def open_session(
     """A session with a board: of a tracker by its key, else with a server; None without a host."""
     if hostname is None:
         return None
-    number = int(port or 9090)
+    number = _port(port)
     if rpc_key:
         logger.debug("asking the tracker %s:%d for %s", hostname, number, rpc_key)
         tracker = rpc.connect_tracker(hostname, number, key_file, tls_ca)
@@ -312,8 +318,11 @@ def run_graph(
         logger.debug("measuring")
         times = module.benchmark(dev, **plan)
     module.run()
-    outputs = [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
-    return TVMCResult({f"output_{i}": value for i, value in enumerate(outputs)}, times)
+    return _result([module.get_output(i) for i in range(module.get_num_outputs())], times)
+
+
+def _result(outputs: Sequence[runtime.NDArray], times: Any) -> TVMCResult:
+    return TVMCResult({f"output_{i}": value.numpy() for i, value in enumerate(outputs)}, times)
 
 
 def _profiled(package: TVMCPackage, library: Module, dev: Device, values: Mapping[str, Any]) -> profiling.Report:
@@ -364,5 +373,4 @@ def run_machine(
     times: Any = machine.benchmark(dev, func_name="main", **plan, **arrays) if plan is not None else []
     machine.set_input("main", **arrays)
     machine.invoke_stateful("main")
-    outputs = [value.numpy() for value in machine.get_outputs()]
-    return TVMCResult({f"output_{i}": value for i, value in enumerate(outputs)}, times)
+    return _result(machine.get_outputs(), times)
