@@ -20,7 +20,7 @@ import pytest
 
 import tilewright as tvm
 from tests.rpc.test_sessions import add_one, functions
-from tilewright import rpc
+from tilewright import rpc, te
 from tilewright.rpc import base
 from tilewright.rpc.serving import FOLDERS
 from tilewright.support.errors import RPCError
@@ -72,6 +72,24 @@ def test_sessions_are_processes_of_their_own(server: rpc.Server) -> None:
         del remote
     assert len({os.getpid(), *pids}) == 4 and len(set(folders)) == 3
     until(lambda: not any([is_process(p) for p in pids]) and not any([f.exists() for f in folders]))
+
+
+def test_temporary_files_of_a_session_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a library that the server linked from an archive."""
+    a = te.placeholder((4,), name="a")
+    add = te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="b")])
+    archive, place = tmp_path / "add.tar", tmp_path / "temporary"
+    tvm.build(add, target="llvm", name="add").export_library(archive)
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    server = rpc.Server("127.0.0.1", 0, key="tests", silent=True)
+    remote = rpc.connect("127.0.0.1", server.port, key="tests")
+    remote.upload(str(archive))
+    loaded = remote.load_module("add.tar")
+    assert loaded.implements_function("add") and list(place.iterdir())
+    del loaded, remote
+    until(lambda: not list(place.iterdir()))
+    server.terminate()
 
 
 def test_a_crash_ends_its_session_alone(server: rpc.Server) -> None:
@@ -199,7 +217,7 @@ def test_a_client_that_is_killed_is_cleaned_up(server: rpc.Server) -> None:
     """In the middle of a call that would go on for minutes."""
     program = f"""
 import sys
-from tilewright import rpc
+from tilewright import rpc, te
 remote = rpc.connect("127.0.0.1", {server.port}, "tests")
 print(remote.get_function("tests.rpc.process")(), flush=True)
 remote.get_function("tests.rpc.sleep")(100.0)
@@ -242,7 +260,7 @@ def test_a_server_that_is_killed_leaves_nothing() -> None:
 def test_a_server_ends_with_its_program() -> None:
     program = """
 import time
-from tilewright import rpc
+from tilewright import rpc, te
 server = rpc.Server("127.0.0.1", 0, silent=True)
 tracker = rpc.Tracker("127.0.0.1", 0, silent=True)
 print(server.proc.pid, tracker.proc.pid, flush=True)

@@ -273,6 +273,9 @@ class Serving:
                 with contextlib.suppress(OSError):
                     os.close(other.fileno())
             os.chdir(folder)
+            os.environ["TMPDIR"] = tempfile.tempdir = os.fspath(
+                folder
+            )  # a session is killed: nothing else removes its temporary files
             files.offer(folder, limits.disk)
             client.offer_constructors(self.terms.secret, self.terms.trusted)
             global_func("rpc.Serve")(os.dup(sock.fileno()), where, limits.message, limits.silence, limits.idle)
