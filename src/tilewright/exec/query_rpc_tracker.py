@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.q
         "--port", type=int, default=os.environ.get("TVM_TRACKER_PORT", "9190"), help="the tracker's port"
     )
     parser.add_argument("--key-file", metavar="FILE", help="the tracker's secret")
-    parser.add_argument("--tls-ca", metavar="FILE", help="certificates, of which the tracker must have one")
+    parser.add_argument("--tls-ca", metavar="FILE", help="a file of certificates; the tracker must have one of them")
     options = parser.parse_args(argv)
     try:
         print(f"Tracker address {options.host}:{options.port}\n")

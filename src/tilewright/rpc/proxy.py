@@ -256,7 +256,7 @@ async def _serve_clients(url: str, key: str) -> None:
                 files.offer(Path(folder))
                 serve = asyncio.to_thread(global_func("rpc.Serve"), ours.detach(), client)
                 await asyncio.gather(serve, join(link, Stream(reader, writer)))
-        elif code == base.RPC_CODE_MISMATCH:  # it waited in vain for a client
+        elif code == base.RPC_CODE_MISMATCH:  # no client came in time
             with contextlib.suppress(OSError):
                 await link.close()
         else:

@@ -42,7 +42,7 @@ def add_guards(parser: argparse.ArgumentParser, who: str, others: str, reaches: 
     )
     group.add_argument("--tls-key", metavar="FILE", help="its private key; default: in the same file")
     if reaches:
-        group.add_argument("--tls-ca", metavar="FILE", help=f"certificates, of which {reaches} must have one")
+        group.add_argument("--tls-ca", metavar="FILE", help=f"a file of certificates; {reaches} must have one of them")
 
 
 def run(start: Callable[[], Served], doing: str, silent: bool) -> int:

@@ -197,7 +197,7 @@ class Serving:
                             told = ""
                             await self._session(plain, f"a client of {where}", _split(greeting)[1])
                             continue
-                if code == base.RPC_CODE_MISMATCH:  # it waited in vain for a client
+                if code == base.RPC_CODE_MISMATCH:  # no client came in time
                     continue
                 reason = (
                     "the key is in use there"

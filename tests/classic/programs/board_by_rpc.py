@@ -69,7 +69,7 @@ for remote in boards:
         result = module.benchmark(dev, number=1, repeat=2, end_to_end=end_to_end, data=x)
         assert len(result.results) == 2 and "mean (ms)" in str(result)
 
-# The older form: three results, of which the parameters are sent to the board.
+# The older form has three results; the parameters are sent to the board.
 graph, lib, params = relay.build(mod, "llvm", params=params)
 lib.export_library(temp.relpath("deploy.tar"))
 for remote in boards:

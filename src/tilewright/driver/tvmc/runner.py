@@ -81,7 +81,7 @@ def add_run_parser(
     )
     parser.add_argument("--rpc-key-file", metavar="FILE", help="the secret that the tracker and the board must know.")
     parser.add_argument(
-        "--rpc-tls-ca", metavar="FILE", help="certificates, of which the tracker and the board must have one."
+        "--rpc-tls-ca", metavar="FILE", help="a file of certificates; the tracker and the board must have one of them."
     )
     parser.add_argument("--list-options", action="store_true", help="list the options of a project (--device micro).")
     parser.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="increase verbosity.")
