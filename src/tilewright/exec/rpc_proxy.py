@@ -13,15 +13,13 @@ def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.Argume
     """The options."""
     found = argparse.ArgumentParser(prog=prog, description=__doc__)
     running.add_place(found, 9090, 9199)
-    found.add_argument("--tracker", metavar="HOST:PORT", help="a tracker to register the servers with")
-    found.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
+    running.add_tracker(found, "the servers ")
     found.add_argument(
         "--timeout-client", type=float, default=600, metavar="N", help="seconds that a client waits (default: 600)"
     )
     found.add_argument(
         "--timeout-server", type=float, default=600, metavar="N", help="seconds that a server waits (default: 600)"
     )
-    found.add_argument("--silent", action="store_true", help="write nothing but errors")
     web = found.add_argument_group("browsers")
     web.add_argument(
         "--web-port", type=int, default=8888, help="port of WebSockets (at /ws) and pages; 0: none (default: 8888)"
@@ -54,7 +52,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
             options.web_port,
             options.timeout_client,
             options.timeout_server,
-            running.address(options.tracker) if options.tracker else None,
+            running.tracker_of(options),
             options.index_page,
             [_resource(text) for text in options.resource],
             options.web_origin,

@@ -18,15 +18,13 @@ def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.Argum
         action="store_true",
         help="--host and --port are those of a proxy, to which the server connects",
     )
-    found.add_argument("--tracker", metavar="HOST:PORT", help="a tracker to register with")
+    running.add_tracker(found, "")
     found.add_argument("--key", default="", help="the name that clients ask for; trackers and proxies need one")
-    found.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
     found.add_argument("--load-library", help="libraries to load first, with colons between")
     found.add_argument("--timeout", type=float, help="seconds that a session may last; default: no limit")
     found.add_argument(
         "--fork", action=argparse.BooleanOptionalAction, help="ignored: each session is a process of its own"
     )
-    found.add_argument("--silent", action="store_true", help="write nothing but errors")
     running.add_guards(found, "clients, the tracker and the proxy", "clients", "the tracker or the proxy")
     limits.add_options(found, limits.SERVER, "message", "connections", "sessions", "silence", "idle", "disk")
     return found
@@ -41,7 +39,7 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
             options.port,
             options.port_end,
             is_proxy=options.through_proxy,
-            tracker_addr=running.address(options.tracker) if options.tracker else None,
+            tracker_addr=running.tracker_of(options),
             key=options.key,
             load_library=options.load_library,
             custom_addr=options.custom_addr,

@@ -13,7 +13,6 @@ def parser(prog: str = "python -m tilewright.exec.rpc_tracker") -> argparse.Argu
     """The options."""
     found = argparse.ArgumentParser(prog=prog, description=__doc__)
     running.add_place(found, 9190, 9191)
-    found.add_argument("--silent", action="store_true", help="write nothing but errors")
     running.add_guards(found, "servers and clients", "servers and clients")
     limits.add_options(found, limits.TRACKER, "message", "connections", "silence")
     return found

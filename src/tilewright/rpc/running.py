@@ -23,7 +23,8 @@ def address(text: str) -> tuple[str, int]:
 
 
 def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None:
-    """Options for where it listens."""
+    """Options for where it listens, and whether it says so."""
+    parser.add_argument("--silent", action="store_true", help="write nothing but errors")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all of this machine's (default: 127.0.0.1)"
     )
@@ -31,6 +32,17 @@ def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None
     parser.add_argument(
         "--port-end", type=int, default=port_end, help=f"port after the last one to try (default: {port_end})"
     )
+
+
+def add_tracker(parser: argparse.ArgumentParser, what: str) -> None:
+    """Options for the tracker that `what` is registered with."""
+    parser.add_argument("--tracker", metavar="HOST:PORT", help=f"a tracker to register {what}with")
+    parser.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
+
+
+def tracker_of(options: argparse.Namespace) -> tuple[str, int] | None:
+    """Where that tracker is; None where there is none. Raises ValueError as `address` does."""
+    return address(options.tracker) if options.tracker else None
 
 
 def add_guards(parser: argparse.ArgumentParser, who: str, others: str, reaches: str = "") -> None:
