@@ -266,6 +266,22 @@ def test_parameters_in_files(tmp_path: Path) -> None:
     assert runtime.load_param_dict_from_file(tmp_path / "w.params")["w"].numpy().tolist() == [0, 1, 2]
 
 
+def test_what_is_linked_for_loading_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed has nothing to clean."""
+    add("add_one", 1).export_library(tmp_path / "lib.tar")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    source = runtime.c_source_module(
+        "#include <tilewright/packed.h>\nTW_PACKED_FUNC(none) { return 0; }", "c", ["none"]
+    )
+    loaded, out = runtime.load_module(tmp_path / "lib.tar"), runtime.empty((4,))
+    assert not list((tmp_path / "temporary").iterdir())
+    loaded["add_one"](runtime.array(np.zeros(4, "float32")), out)
+    assert out.numpy().tolist() == [1] * 4
+    source["none"]()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_temporary_folders_and_locks(tmp_path: Path) -> None:
     with utils.TempDirectory.set_keep_for_debug():
         kept = utils.tempdir(tmp_path / "kept")

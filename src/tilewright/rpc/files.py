@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.runtime import load_module as load_library
-from tilewright.runtime.linking.export import link_for_loading
+from tilewright.runtime.linking.export import linked_for_loading
 from tilewright.runtime.packed_func import register_func
 
 PREFIX = "tvm.rpc.server."
@@ -24,9 +24,12 @@ def inside(folder: Path, path: str) -> Path:
     return place
 
 
-def linked(path: str) -> str:
+def linked(path: str) -> bytes:
     """The library of a file: linked of its objects, if it is none."""
-    return link_for_loading(path) if path.endswith((".o", ".tar", ".a")) else path
+    if not path.endswith((".o", ".tar", ".a")):
+        return Path(path).read_bytes()
+    with linked_for_loading(path) as library:
+        return Path(library).read_bytes()
 
 
 def offer(folder: Path, most: int | None = None) -> None:
@@ -94,7 +97,7 @@ def offer(folder: Path, most: int | None = None) -> None:
         "listdir": lambda path: ",".join(sorted(os.listdir(existing(path)))),
         "workpath": lambda path: str(inside(folder, path)),
         "load_module": lambda path: load_library(str(existing(path))),
-        "download_linked_module": lambda path: Path(linked(str(existing(path)))).read_bytes(),
+        "download_linked_module": lambda path: linked(str(existing(path))),
         "near_functions": lambda module, name: module.near_functions(name),
     }
     for name, function in functions.items():

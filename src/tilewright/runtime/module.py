@@ -419,12 +419,14 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
 
         need_own_kind(name, [Path(name)])
     if name.endswith((".o", ".tar", ".a", ".lib")):
-        from tilewright.runtime.linking.export import link_for_loading
+        from tilewright.runtime.linking.export import linked_for_loading
 
         if name.endswith((".o", ".tar")):
             global_func("runtime.CheckSeal")(name)
-        name = link_for_loading(name)
-    module: Module = global_func("runtime.ModuleLoadFromFile")(name)
+        with linked_for_loading(name) as library:
+            module: Module = global_func("runtime.ModuleLoadFromFile")(library)
+    else:
+        module = global_func("runtime.ModuleLoadFromFile")(name)
     _learn_strings(module)
     return module
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.linking.c_source import C_FORMATS, CXX_FORMATS, CSource, link_by_compiler
 from tilewright.runtime.module import Module, load_module
-from tilewright.support.files import filling, kept_folder
+from tilewright.support.files import temporary_folder
 
 
 class _Loaded:
@@ -18,7 +16,6 @@ class _Loaded:
 
     def __init__(self, source: CSource) -> None:
         self.source = source
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
         self.module: Module | None = None
         self.told: dict[str, Callable[..., Any]] = {
             "get_symbol": lambda: self.source.func_names[0] if self.source.func_names else "",
@@ -37,12 +34,11 @@ class _Loaded:
     def library(self) -> Module:
         """The code, loaded into this process."""
         if self.module is None:
-            self.folder = kept_folder("tilewright-load-")
-            made, library = Path(self.folder.name) / "code.o", Path(self.folder.name) / "lib.so"
-            with filling(made.parent):
+            with temporary_folder("tilewright-load-") as folder:
+                made, library = folder / "code.o", folder / "lib.so"
                 made.write_bytes(self.source.compiled())
-            link_by_compiler([str(made)], library, self.source.language, None, self.source.cc)
-            self.module = load_module(library)
+                link_by_compiler([str(made)], library, self.source.language, None, self.source.cc)
+                self.module = load_module(library)
         return self.module
 
 

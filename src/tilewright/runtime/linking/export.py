@@ -8,11 +8,11 @@ import platform
 import shlex
 import struct
 import tarfile
-import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from tilewright.runtime.linking.symbols import CONSTANTS, TARGET
 from tilewright.runtime.linking.wasm_format import seal_module
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import TVMError, said
-from tilewright.support.files import filling, kept_folder, temporary_folder, write_whole
+from tilewright.support.files import filling, temporary_folder, write_whole
 from tilewright.support.linker import STATIC, link_shared, write_library
 from tilewright.support.object_kind import ELF, WASM, ObjectKind
 from tilewright.support.processors import usable_processors
@@ -230,32 +230,35 @@ def _kind(objects: Mapping[str, bytes]) -> ObjectKind:
     return kind
 
 
-def link_for_loading(path: str) -> str:
-    """A shared library linked from an object, a static library, or an archive of objects and source; the file is gone when the process
-    ends."""
-    folder = kept_folder("tilewright-load-")
-    _folders.append(folder)
-    place = Path(folder.name)
-    output = place / "lib.so"
-    if path.endswith(".tar"):
-        files = _unpacked(path, place)
-    elif path.endswith(STATIC):
-        files = []
-        try:
-            parts = members(Path(path).read_bytes())
-        except ValueError as error:
-            raise TVMError(f"{path} is not a static library: {error}; copy or write it again") from error
-        for k, data in enumerate(parts.values()):
-            files.append(place / f"{k}.o")
-            with filling(place):
-                files[-1].write_bytes(data)
-        if not files:
-            raise TVMError(f"{path} holds no objects")
-    else:
-        files = [Path(path)]
-    need_own_kind(path, files)
-    link_shared(files, output)
-    return str(output)
+@contextmanager
+def linked_for_loading(path: str) -> Iterator[str]:
+    """A shared library linked from an object, a static library, or an archive of objects and source. Its file is removed in the end: the
+    system keeps what it has loaded."""
+    with temporary_folder("tilewright-load-") as place:
+        output = place / "lib.so"
+        if path.endswith(".tar"):
+            files = _unpacked(path, place)
+        elif path.endswith(STATIC):
+            files = _members_of(path, place)
+        else:
+            files = [Path(path)]
+        need_own_kind(path, files)
+        link_shared(files, output)
+        yield str(output)
+
+
+def _members_of(path: str, place: Path) -> list[Path]:
+    """The objects of a static library in a folder."""
+    try:
+        parts = members(Path(path).read_bytes())
+    except ValueError as error:
+        raise TVMError(f"{path} is not a static library: {error}; copy or write it again") from error
+    if not parts:
+        raise TVMError(f"{path} holds no objects")
+    files = [place / f"{k}.o" for k in range(len(parts))]
+    for file, data in zip(files, parts.values(), strict=True):
+        file.write_bytes(data)
+    return files
 
 
 def _unpacked(path: str, place: Path) -> list[Path]:
@@ -319,6 +322,3 @@ def _compile_sources(place: Path, sources: Sequence[tuple[Path, str]]) -> None:
 
     with ThreadPoolExecutor(usable_processors()) as pool:
         list(pool.map(compiled, sources))
-
-
-_folders: list[tempfile.TemporaryDirectory[str]] = []
