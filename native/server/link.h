@@ -51,6 +51,6 @@ void admit(Link& link, const std::string& secret, Link::Then then);
 // Of the side that connects to a tracker.
 void enter_tracker(Link& link, const std::string& secret, std::function<void()> then);
 
-constexpr int32_t kMagic = 0xff271, kMismatch = kMagic + 2;
+constexpr int32_t kMagic = 0xff271, kMismatch = kMagic + 2, kWaits = kMagic + 4;
 
 }  // namespace tw::server

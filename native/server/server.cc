@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kGreetedIn{5}, kLeavesIn{1};  // for the handshake; for a session to end once its client is gone
+constexpr seconds kGreetedIn{5}, kLeavesIn{1}, kToldIn{1};  // for the handshake; for a session to end once its client is gone; before a client is told that it waits
 constexpr milliseconds kWatch{50}, kWatchNew{2};  // between two looks at a session; at one that has just begun
 
 // A client, from its connection to the end of its session.
@@ -28,6 +28,7 @@ struct Client {
   Process process = 0;
   int limit = 0;  // seconds that it may last, 0: no limit
   bool registered = false;
+  bool wants_to_know = false;  // that it waits for its turn
   Clock::time_point begun, end = kNever, left = kNever;
 };
 
@@ -114,8 +115,10 @@ class Server {
     const char* option = "-timeout=";
     const size_t at = key.find(option, space);
     client.limit = at == std::string::npos ? 0 : std::max(0, atoi(key.c_str() + at + strlen(option)));
+    client.wants_to_know = key.find(" -waits", space) != std::string::npos;
     if (options_.timeout > 0) client.limit = client.limit > 0 ? std::min(client.limit, options_.timeout) : options_.timeout;
     client.state = Client::kWaits;
+    client.begun = Clock::now();
     client.link->deadline = kNever;
   }
 
@@ -140,7 +143,13 @@ class Server {
   void await_turn(Client& client) {
     if (is_gone(client.link->socket())) return close(client);
     const auto busy = std::count_if(clients_.begin(), clients_.end(), [](const Client& c) { return c.state == Client::kServed || c.state == Client::kEnters; });
-    if (busy >= options_.sessions) return;
+    if (busy >= options_.sessions) {
+      if (client.wants_to_know && Clock::now() > client.begun + kToldIn) {
+        client.wants_to_know = false;
+        client.link->send(number(kWaits) + text(format("it serves other clients (--max-sessions %d)", options_.sessions)));
+      }
+      return;
+    }
     client.link->send(number(kMagic) + text("server:" + options_.key));
     client.state = Client::kEnters;
     client.link->deadline = Clock::now() + kGreetedIn;

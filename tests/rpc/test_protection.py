@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ from tests.rpc.test_servers import until
 from tests.rpc.test_sessions import functions
 from tilewright import rpc
 from tilewright.exec import rpc_server
-from tilewright.rpc import base, limits
+from tilewright.rpc import base, client, limits
 from tilewright.support.errors import RPCError
 
 FARM, OTHER = (Path(__file__).parent / "certificates" / name for name in ("farm.pem", "other.pem"))
@@ -168,6 +169,35 @@ def test_clients_wait_for_their_turn(ended: list[rpc.Server]) -> None:
     del first
     waits.join(10)
     assert found == [3]
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_a_client_of_a_busy_server_is_told(
+    ended: list[rpc.Server | rpc.Proxy],
+    proxied: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It waits for its turn, at least as long as a session may last, and says so."""
+    place: rpc.Server | rpc.Proxy
+    if proxied:
+        place = rpc.Proxy(LOOPBACK, 0, silent=True)
+        ended += [place, rpc.Server(LOOPBACK, place.port, is_proxy=True, key="board", silent=True)]
+        reason = "no server with the key 'board' is free there"
+    else:
+        place = rpc.Server(LOOPBACK, 0, key="board", silent=True)
+        ended.append(place)
+        reason = r"it serves other clients \(--max-sessions 1\)"
+    first = rpc.connect(LOOPBACK, place.port, "board")
+    monkeypatch.setattr(client, "ANSWERS_IN", 1.5)
+    with pytest.raises(
+        RPCError, match=f":{place.port} is busy: {reason}, and this client had no turn in 1.5 s; try again"
+    ):
+        rpc.connect(LOOPBACK, place.port, "board")
+    threading.Timer(2, os.kill, (first.get_function("tests.rpc.process")(), signal.SIGKILL)).start()
+    second = rpc.connect(LOOPBACK, place.port, "board", session_timeout=60)
+    assert second.get_function("tests.rpc.add")(1, 2) == 3
+    assert "this client waits 60 s for its turn" in caplog.text
 
 
 def test_who_is_silent_loses_its_session(ended: list[rpc.Server]) -> None:

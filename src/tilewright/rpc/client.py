@@ -24,7 +24,7 @@ from tilewright.support.near import did_you_mean
 PIECE = 4 << 20
 """Bytes of a file that go in one message, where the server takes files in pieces."""
 ANSWERS_IN = 30.0
-"""Seconds that a server has to answer the handshake."""
+"""Seconds that a server has to answer the handshake, and that a client without a session_timeout waits for its turn."""
 ENDS_IN = 10.0
 """Seconds after the end of a session's time, in which the server ends it."""
 
@@ -185,7 +185,7 @@ class LocalSession(RPCSession):
 
 class PopenSession(RPCSession):
     """A session with a program of this machine, which is run for it: `binary` is its command line, or the bytes of the program. It
-    reads its messages on standard input and answers on standard output, both of which are a socket. Raises RPCError."""
+    reads messages from its standard input and writes answers to its standard output; both are one socket. Raises RPCError."""
 
     def __init__(self, binary: Sequence[str | os.PathLike[str]] | bytes) -> None:
         super().__init__(minrpc.popen(binary))
@@ -204,8 +204,9 @@ def connect(
     """A session with a server. key: that of the server. session_timeout: seconds after which the server ends the session; 0: never.
     session_constructor_args: the name of a function of the server, and its arguments, which opens the session in its place: ["rpc.Connect",
     url, port, key, enable_logging, ...] for a server that only the first one reaches, ["rpc.PopenSession", program] for a program.
-    key_file: a file with a secret that both sides must know. tls_ca: certificates, of which the server must have one. Raises RPCError if
-    there is no server, or one with another key."""
+    key_file: a file with a secret that both sides must know. tls_ca: a file of certificates; the server must have one of them, or one that
+    they have signed. If the server is busy, this call waits for its turn: 30 s, or session_timeout if that is longer. Raises RPCError if
+    there is no server, or one with another key, or one that stays busy."""
     secret, context = handshake.read_secret(key_file), tls.connecting(tls_ca)
     found = open_session((url, port), key, session_timeout, session_constructor_args or (), secret, context)
     if enable_logging:
@@ -225,7 +226,7 @@ def open_session(
     where = f"{addr[0]}:{addr[1]}"
     sock = _connected(addr, "the server", context)
     try:
-        _greet(sock, key + (f" -timeout={int(session_timeout)}" if session_timeout else ""), key, where, secret)
+        _greet(sock, key, int(session_timeout), where, secret)
         open_it = global_func("rpc.OpenSession")
         found: Module = open_it(sock.detach(), where, _allowed(session_timeout), *constructor_args)
     except BaseException:
@@ -259,14 +260,29 @@ def _connected(addr: tuple[str, int], what: str, context: ssl.SSLContext | None)
     return sock if context is None else tls.over(sock, context, addr[0], where, ANSWERS_IN)
 
 
-def _greet(sock: socket.socket, asked: str, key: str, where: str, secret: bytes | None) -> None:
+def _greet(sock: socket.socket, key: str, session_timeout: int, where: str, secret: bytes | None) -> None:
     """The client's half of the handshake."""
+    seconds, busy = max(ANSWERS_IN, session_timeout), ""
+
+    def waits(reason: str) -> None:
+        nonlocal busy
+        busy = reason
+        sock.settimeout(seconds)
+        base.logger.warning("%s is busy: %s; this client waits %g s for its turn", where, reason, seconds)
+
+    options = f" -timeout={session_timeout}" if session_timeout else ""
     sock.settimeout(ANSWERS_IN)
     try:
-        code, _ = handshake.run(sock, handshake.enter("client:" + asked, secret, where))
+        greeting = f"client:{key}{options} {handshake.WAITS}"
+        code, _ = handshake.run(sock, handshake.enter(greeting, secret, where, waits))
     except TimeoutError as error:
+        if busy:
+            raise RPCError(
+                f"{where} is busy: {busy}, and this client had no turn in {seconds:g} s; try again later, or wait longer (session_timeout=)"
+            ) from error
         raise RPCError(
-            f"the server {where} does not answer the handshake for {ANSWERS_IN:g} s: it serves another client, or nobody"
+            f"the server {where} does not answer the handshake for {ANSWERS_IN:g} s: it hangs, or is no RPC server, or is one of classic"
+            " TVM that serves another client"
         ) from error
     except OSError as error:
         raise RPCError(
@@ -434,6 +450,6 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def connect_tracker(
     url: str, port: int, key_file: str | os.PathLike[str] | None = None, tls_ca: str | os.PathLike[str] | None = None
 ) -> TrackerSession:
-    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. tls_ca: certificates, of which the
-    tracker and its servers must have one. Raises RPCError if there is no tracker."""
+    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. tls_ca: a file of certificates;
+    the tracker and its servers must have one of them, or one that they have signed. Raises RPCError if there is no tracker."""
     return TrackerSession((url, port), key_file, tls_ca)

@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -20,6 +20,11 @@ from tilewright.support.errors import RPCError
 
 RPC_CODE_PROVE = base.RPC_MAGIC + 3
 """Both sides must prove that they know the secret of the key file: our addition."""
+RPC_CODE_WAITS = base.RPC_MAGIC + 4
+"""The client waits for its turn, and a string says why: our addition, for clients that send the option WAITS."""
+WAITS = "-waits"
+TOLD_IN = 1.0
+"""Seconds that a client waits before it is told so."""
 RPC_TRACKER_PROVE = base.RPC_TRACKER_MAGIC + 3
 SHORTEST_SECRET = 16
 CHALLENGE_BYTES = 32
@@ -102,9 +107,12 @@ def code_and_text(code: int, text: str = "") -> bytes:
     return struct.pack("<ii", code, len(data)) + data
 
 
-def enter(key: str, secret: bytes | None, where: str) -> Steps[tuple[int, str]]:
+def enter(
+    key: str, secret: bytes | None, where: str, waits: Callable[[str], None] | None = None
+) -> Steps[tuple[int, str]]:
     """The half of who connects to a server or to a proxy, with "client:<key> <options>" or "server:<key>": the code that answers, and the
-    other side's key. Raises RPCError where the other side does not know the secret, or this one does not."""
+    other side's key. waits: gets the reason if the other side lets this one wait for its turn. Raises RPCError where the other side does
+    not know the secret, or this one does not."""
     yield code_and_text(base.RPC_MAGIC, key)
     code = yield from _int()
     if code == RPC_CODE_PROVE:
@@ -112,6 +120,9 @@ def enter(key: str, secret: bytes | None, where: str) -> Steps[tuple[int, str]]:
         code = yield from _int()
     elif secret is not None:
         raise RPCError(f"{where} demands no key file, so that it may be another server than it claims to be")
+    if code == RPC_CODE_WAITS and waits is not None:
+        waits((yield from _text(LONGEST_KEY)))
+        code = yield from _int()
     return code, (yield from _text(LONGEST_KEY)) if code == base.RPC_CODE_SUCCESS else ""
 
 

@@ -183,6 +183,13 @@ class _Pairs:
         try:
             gone = this.stream.waiting()
             events: set[asyncio.Future[Any]] = {gone, this.other}
+            if side == "client" and handshake.WAITS in this.greeting.split(" "):
+                found, _ = await asyncio.wait(
+                    events, timeout=min(handshake.TOLD_IN, self.seconds[side]), return_when=asyncio.FIRST_COMPLETED
+                )
+                if not found:
+                    reason = f"no server with the key {key!r} is free there"
+                    await this.stream.write(handshake.code_and_text(handshake.RPC_CODE_WAITS, reason))
             await asyncio.wait(events, timeout=self.seconds[side], return_when=asyncio.FIRST_COMPLETED)
         finally:
             if this in self.waiting[side]:

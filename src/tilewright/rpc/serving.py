@@ -65,11 +65,12 @@ def remove_left_folders() -> None:
             continue
 
 
-def _split(key: str) -> tuple[str, float]:
-    """The name in "client:<name> <options>", and the seconds that the client wants the session to last at most."""
+def _split(key: str) -> tuple[str, float, bool]:
+    """The name in "client:<name> <options>", the seconds that the client wants the session to last at most, and whether it wants to know
+    that it waits for its turn."""
     name, *options = key.split(" ")
     found = [float(m[1]) for m in (re.fullmatch(r"-timeout=(\d+)", option) for option in options) if m]
-    return name, min((seconds for seconds in found if seconds), default=float("inf"))
+    return name, min((seconds for seconds in found if seconds), default=float("inf")), handshake.WAITS in options
 
 
 class Serving:
@@ -150,14 +151,14 @@ class Serving:
     async def _serve(self, sock: socket.socket, where: str) -> None:
         link = streams.Raw(sock)
         async with asyncio.timeout(GREETED_IN):
-            given, limit = _split(await handshake.arun(link, handshake.admit(self.terms.secret)))
+            given, limit, told = _split(await handshake.arun(link, handshake.admit(self.terms.secret)))
         key = given.removeprefix("client:")
         if key == given or not (key == self.terms.key if self._registration is None else self._registration.take(key)):
             await link.write(handshake.code_and_text(base.RPC_CODE_MISMATCH))
             self._tell(f"{where} has another key")
             return
         try:
-            if await self._has_turn(sock):
+            if await self._has_turn(sock, where, link if told else None):
                 try:
                     await link.write(handshake.code_and_text(base.RPC_CODE_SUCCESS, "server:" + self.terms.key))
                     await self._session(sock, where, limit)
@@ -167,12 +168,19 @@ class Serving:
             if self._registration is not None:
                 self._registration.free()
 
-    async def _has_turn(self, sock: socket.socket) -> bool:
-        """Wait for the client's turn; False for one that goes away before."""
-        turn = asyncio.ensure_future(self._turn.acquire())
+    async def _has_turn(self, sock: socket.socket, where: str, told: streams.Raw | None) -> bool:
+        """Wait for the client's turn; False for one that goes away before. told: the connection of one who wants to know that it waits."""
+        turn, begun = asyncio.ensure_future(self._turn.acquire()), True
         try:
             while not turn.done() and not _is_gone(sock):
-                await asyncio.wait({turn}, timeout=LEAVES_IN)
+                await asyncio.wait({turn}, timeout=handshake.TOLD_IN)
+                if begun and not turn.done():
+                    self._tell(f"{where} waits for its turn")
+                    if told is not None:
+                        reason = f"it serves other clients (--max-sessions {self.terms.limits.sessions})"
+                        with contextlib.suppress(OSError):
+                            await told.write(handshake.code_and_text(handshake.RPC_CODE_WAITS, reason))
+                begun = False
         finally:
             gone = not turn.done() or _is_gone(sock)
             if turn.done() and gone:
