@@ -250,3 +250,17 @@ def test_limits_are_numbers() -> None:
     assert found == rpc.Limits(message=16 << 20, disk=2 << 30, idle=30)
     with pytest.raises(ValueError, match="the limit `sessions` is at least 1, but 0 was given"):
         rpc.Limits(sessions=0)
+
+
+def test_only_this_machine_connects_by_default(
+    ended: list[rpc.Server | rpc.Tracker], caplog: pytest.LogCaptureFixture
+) -> None:
+    for served in (rpc.Server(port=0), rpc.Tracker(port=0)):
+        ended.append(served)
+        assert served.host == LOOPBACK and caplog.text == ""
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.2", served.port))  # an address of this machine that 0.0.0.0 has too
+    ended.append(rpc.Server("0.0.0.0", 0))
+    assert f"0.0.0.0:{ended[2].port}: whoever reaches it can run code on this machine" in caplog.text
+    ended.append(rpc.Server(port=0, key="board", tracker_addr=("192.0.2.1", 9190)))
+    assert "the server listens on 127.0.0.1, where they cannot connect (--host 0.0.0.0 lets them)" in caplog.text

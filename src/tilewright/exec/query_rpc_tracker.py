@@ -13,12 +13,22 @@ from tilewright.support.errors import TVMError
 
 def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.query_rpc_tracker") -> int:
     """Print the servers and the queues."""
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
-    parser.add_argument("--host", default=os.environ.get("TVM_TRACKER_HOST", "127.0.0.1"), help="the tracker's host")
-    parser.add_argument(
-        "--port", type=int, default=os.environ.get("TVM_TRACKER_PORT", "9190"), help="the tracker's port"
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show the servers of a tracker: for each key how many there are, how many are free, and how many clients wait.",
     )
-    parser.add_argument("--key-file", metavar="FILE", help="the tracker's secret")
+    parser.add_argument(
+        "--host",
+        default=os.environ.get("TVM_TRACKER_HOST", "127.0.0.1"),
+        help="the tracker's host (default: TVM_TRACKER_HOST, or 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=os.environ.get("TVM_TRACKER_PORT", "9190"),
+        help="the tracker's port (default: TVM_TRACKER_PORT, or 9190)",
+    )
+    parser.add_argument("--key-file", metavar="FILE", help="a file with the tracker's secret")
     parser.add_argument("--tls-ca", metavar="FILE", help="a file of certificates; the tracker must have one of them")
     options = parser.parse_args(argv)
     try:

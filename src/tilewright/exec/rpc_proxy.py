@@ -11,14 +11,25 @@ from tilewright.rpc.proxy import Proxy
 
 def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.ArgumentParser:
     """The options."""
-    found = argparse.ArgumentParser(prog=prog, description=__doc__)
+    found = argparse.ArgumentParser(
+        prog=prog,
+        description="Join RPC servers and clients that cannot connect to each other, until Ctrl-C. Browsers connect by WebSockets.",
+    )
     running.add_place(found, 9090, 9199)
     running.add_tracker(found, "the servers ")
     found.add_argument(
-        "--timeout-client", type=float, default=600, metavar="N", help="seconds that a client waits (default: 600)"
+        "--timeout-client",
+        type=float,
+        default=600,
+        metavar="N",
+        help="seconds that a client waits for a server (default: 600)",
     )
     found.add_argument(
-        "--timeout-server", type=float, default=600, metavar="N", help="seconds that a server waits (default: 600)"
+        "--timeout-server",
+        type=float,
+        default=600,
+        metavar="N",
+        help="seconds that a server waits for a client; then it connects again (default: 600)",
     )
     web = found.add_argument_group("browsers")
     web.add_argument(

@@ -11,17 +11,21 @@ from tilewright.rpc.server import Server
 
 def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.ArgumentParser:
     """The options."""
-    found = argparse.ArgumentParser(prog=prog, description=__doc__)
+    found = argparse.ArgumentParser(
+        prog=prog,
+        description="Serve this machine to RPC clients until Ctrl-C. Whoever can connect can run code here (--key-file: only who has the"
+        " same secret).",
+    )
     running.add_place(found, 9090, 9199)
     found.add_argument(
         "--through-proxy",
         action="store_true",
-        help="--host and --port are those of a proxy, to which the server connects",
+        help="connect to a proxy at --host and --port, and serve the clients that it sends",
     )
     running.add_tracker(found, "")
     found.add_argument("--key", default="", help="the name that clients ask for; trackers and proxies need one")
-    found.add_argument("--load-library", help="libraries to load first, with colons between")
-    found.add_argument("--timeout", type=float, help="seconds that a session may last; default: no limit")
+    found.add_argument("--load-library", metavar="FILES", help="libraries to load first, with colons between")
+    found.add_argument("--timeout", type=float, metavar="N", help="seconds that a session may last (default: no limit)")
     found.add_argument(
         "--fork", action=argparse.BooleanOptionalAction, help="ignored: each session is a process of its own"
     )

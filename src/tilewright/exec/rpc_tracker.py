@@ -11,7 +11,10 @@ from tilewright.rpc.tracker import Tracker
 
 def parser(prog: str = "python -m tilewright.exec.rpc_tracker") -> argparse.ArgumentParser:
     """The options."""
-    found = argparse.ArgumentParser(prog=prog, description=__doc__)
+    found = argparse.ArgumentParser(
+        prog=prog,
+        description="Hand out RPC servers to clients until Ctrl-C, by the servers' keys and the clients' priorities.",
+    )
     running.add_place(found, 9190, 9191)
     running.add_guards(found, "servers and clients", "servers and clients")
     limits.add_options(found, limits.TRACKER, "message", "connections", "silence")

@@ -17,7 +17,7 @@ OPTIONS = {
         "--idle",
         "seconds without a byte between two messages of a client, after which its session ends; 0: no limit",
     ),
-    "disk": ("--max-disk", "bytes of a session's files"),
+    "disk": ("--max-disk", "bytes that the files of a session may take"),
 }
 
 
@@ -64,7 +64,7 @@ def _text(value: int) -> str:
 
 def add_options(parser: argparse.ArgumentParser, defaults: Limits, *names: str) -> None:
     """Options for these limits."""
-    group = parser.add_argument_group("limits")
+    group = parser.add_argument_group("limits", "N may end in K, M, G or T: powers of 1024.")
     for name in names:
         option, text = OPTIONS[name]
         default = getattr(defaults, name)

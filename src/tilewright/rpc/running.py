@@ -26,7 +26,9 @@ def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None
     """Options for where it listens, and whether it says so."""
     parser.add_argument("--silent", action="store_true", help="write nothing but errors")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all of this machine's (default: 127.0.0.1)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; 0.0.0.0 lets other machines connect (default: 127.0.0.1)",
     )
     parser.add_argument("--port", type=int, default=port, help=f"first port to try (default: {port})")
     parser.add_argument(
@@ -37,7 +39,9 @@ def add_place(parser: argparse.ArgumentParser, port: int, port_end: int) -> None
 def add_tracker(parser: argparse.ArgumentParser, what: str) -> None:
     """Options for the tracker that `what` is registered with."""
     parser.add_argument("--tracker", metavar="HOST:PORT", help=f"a tracker to register {what}with")
-    parser.add_argument("--custom-addr", help="the address that the tracker tells clients; default: the one it sees")
+    parser.add_argument(
+        "--custom-addr", metavar="HOST", help="the address that the tracker tells clients (default: the one it sees)"
+    )
 
 
 def tracker_of(options: argparse.Namespace) -> tuple[str, int] | None:
@@ -48,11 +52,11 @@ def tracker_of(options: argparse.Namespace) -> tuple[str, int] | None:
 def add_guards(parser: argparse.ArgumentParser, who: str, others: str, reaches: str = "") -> None:
     """Options for protection. who: all that must know the secret; others: who connects; reaches: what it connects to itself."""
     group = parser.add_argument_group("protection")
-    group.add_argument("--key-file", metavar="FILE", help=f"a secret that {who} must know")
+    group.add_argument("--key-file", metavar="FILE", help=f"a file with a secret that {who} must know; none sends it")
     group.add_argument(
         "--tls-cert", metavar="FILE", help=f"the certificate that {others} are shown: they must speak TLS"
     )
-    group.add_argument("--tls-key", metavar="FILE", help="its private key; default: in the same file")
+    group.add_argument("--tls-key", metavar="FILE", help="its private key (default: in the same file)")
     if reaches:
         group.add_argument("--tls-ca", metavar="FILE", help=f"a file of certificates; {reaches} must have one of them")
 
@@ -68,6 +72,8 @@ def run(start: Callable[[], Served], doing: str, silent: bool) -> int:
         return 1
     if not silent:
         print(f"{doing} {served.host}:{served.port}", flush=True)
+        if base.is_loopback(served.host) and not doing.endswith("proxy"):
+            base.logger.info("only programs of this machine can connect; --host 0.0.0.0 lets others")
     return run_until_stopped(served)
 
 

@@ -24,21 +24,21 @@ from tilewright.support.errors import RPCError
 class Server(Served):
     """A server in a process of its own, which ends with this object and with this process.
 
-    host: the address to listen on; "127.0.0.1" takes connections of this machine only. port, port_end: the first free port of [port,
-    port_end). is_proxy: host and port are those of a proxy, which the server connects to, and which sends it clients with the same key.
-    tracker_addr: (host, port) of a tracker, which hands the server out under `key`; a proxy tells its tracker itself. load_library:
-    libraries to load before the first session, with colons between. custom_addr: the address that the tracker tells clients. no_fork:
-    ignored; every session has a process of its own. server_init_callback: called in the server's process before it listens. timeout:
-    seconds that a session may last. Raises RPCError where the server cannot start.
+    host: the address to listen on: of this machine only by default; with "0.0.0.0" others can connect too. port, port_end: the first free
+    port of [port, port_end). is_proxy: host and port are those of a proxy, which the server connects to, and which sends it clients with
+    the same key. tracker_addr: (host, port) of a tracker, which hands the server out under `key`; a proxy tells its tracker itself.
+    load_library: libraries to load before the first session, with colons between. custom_addr: the address that the tracker tells clients.
+    no_fork: ignored; every session has a process of its own. server_init_callback: called in the server's process before it listens.
+    timeout: seconds that a session may last. Raises RPCError where the server cannot start.
 
     key_file: a file with a secret of at least 16 bytes, which clients, the tracker and this server prove to each other that they know.
-    tls_cert, tls_key: the certificate that clients are shown, and its private key, if that is in another file. tls_ca: certificates, of
-    which the tracker or the proxy must have one. limits: what clients may use up.
+    tls_cert, tls_key: the certificate that clients are shown, and its private key, if that is in another file. tls_ca: a file of
+    certificates; the tracker or the proxy must have one of them, or one that they have signed. limits: what clients may use up.
     """
 
     def __init__(
         self,
-        host: str = "0.0.0.0",
+        host: str = "127.0.0.1",
         port: int = 9091,
         port_end: int = 9199,
         is_proxy: bool = False,
@@ -94,8 +94,19 @@ class Server(Served):
             raise
         if listener is not None:
             listener.close()
-            if not silent and not base.is_loopback(host):
-                guard = "knows its key file" if secret else "reaches it"
-                logger.warning(
-                    "the server listens on %s:%s: whoever %s can run code on this machine", host, self.port, guard
-                )
+            if not silent:
+                self._tell_who_reaches_it(secret is not None, tracker_addr)
+
+    def _tell_who_reaches_it(self, guarded: bool, tracker: tuple[str, int] | None) -> None:
+        if not base.is_loopback(self.host):
+            guard = "knows its key file" if guarded else "reaches it"
+            logger.warning(
+                "the server listens on %s:%s: whoever %s can run code on this machine", self.host, self.port, guard
+            )
+        elif tracker is not None and not base.is_loopback(tracker[0]) and self.custom_addr is None:
+            logger.warning(
+                "the tracker %s:%s sends clients of other machines, but the server listens on %s, where they cannot connect"
+                " (--host 0.0.0.0 lets them)",
+                *tracker,
+                self.host,
+            )

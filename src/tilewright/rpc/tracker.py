@@ -7,6 +7,7 @@ import heapq
 import json
 import os
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -29,14 +30,15 @@ Answer = Callable[[list[Any]], bool]
 class Tracker(Served):
     """A tracker in a process of its own, which ends with this object and with this process.
 
-    host: the address to listen on. port, port_end: the first free port of [port, port_end). timeout: ignored, as connections are watched.
+    host: the address to listen on: of this machine only by default; with "0.0.0.0" others can connect too. port, port_end: the first free
+    port of [port, port_end). timeout: ignored, as connections are watched.
     key_file: a file with a secret of at least 16 bytes, which servers, clients and the tracker prove to each other that they know.
     tls_cert, tls_key: the certificate that they are shown, and its private key, if that is in another file. limits: what they may use up.
     """
 
     def __init__(
         self,
-        host: str = "0.0.0.0",
+        host: str = "127.0.0.1",
         port: int = 9190,
         port_end: int = 9199,
         silent: bool = False,
@@ -61,24 +63,24 @@ class Tracker(Served):
             logger.warning("the tracker listens on %s:%s: whoever reaches it can take its servers", host, self.port)
 
 
-class Scheduler:
+class Scheduler(ABC):
     """Who gets a free server."""
 
+    @abstractmethod
     def put(self, value: list[Any]) -> None:
         """A server is free."""
-        raise NotImplementedError
 
+    @abstractmethod
     def request(self, user: str, priority: int, callback: Answer) -> None:
         """Somebody wants a server."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remove(self, value: list[Any]) -> None:
         """A server is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(self) -> dict[str, int]:
         """Numbers of free servers and of waiting requests."""
-        raise NotImplementedError
 
 
 class PriorityScheduler(Scheduler):
