@@ -10,7 +10,7 @@ from tilewright.codegen.backend import back_end_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target, host_cpu, list_tags, register_tag
 from tilewright.target.cpu import _CPU_FEATURES, SCHEDULED_THREADS
-from tilewright.target.machines import (
+from tilewright.target.makers import (
     adreno,
     arm_cpu,
     bifrost,

@@ -20,10 +20,10 @@ _MAKERS = (
     "adreno", "arm_cpu", "bifrost", "cuda", "hexagon", "intel_graphics", "llvm", "mali", "micro", "rasp", "riscv_cpu", "rocm", "stm32",
     "vta",
 )  # fmt: skip
-lazy.declare(__name__, {name: f"{__name__}.machines:{name}" for name in _MAKERS})
+lazy.declare(__name__, {name: f"{__name__}.makers:{name}" for name in _MAKERS})
 lazy.declare(
     f"{__name__}.target",
-    {name: f"{__name__}.machines:{name}" for name in (*_MAKERS, "MICRO_SUPPORTED_MODELS", "STM32_SUPPORTED_SERIES")}
+    {name: f"{__name__}.makers:{name}" for name in (*_MAKERS, "MICRO_SUPPORTED_MODELS", "STM32_SUPPORTED_SERIES")}
     | {"create": f"{__name__}:create"},
 )
 lazy.declare(f"{__name__}.tag", {name: f"{__name__}.target:{name}" for name in ("list_tags", "register_tag")})
