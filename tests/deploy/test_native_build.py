@@ -44,6 +44,10 @@ def test_an_unknown_machine_names_the_nearest() -> None:
         machine_of("aarch65-linux-gnu")
     with pytest.raises(TVMError, match="'llvm -mcpu=znver5' names no machine: it needs -mtriple"):
         machine_of("llvm -mcpu=znver5")
+    with pytest.raises(TVMError, match="'cuda' names no machine: it needs -mtriple"):
+        machine_of("cuda")
+    with pytest.raises(TVMError, match="there is no machine 'raspbery-pi/5'; nearest known: raspberry-pi/5"):
+        machine_of("raspbery-pi/5")
     done = CliRunner().invoke(cli, ["runtime", "build", "--target", "vax"])
     assert "no runtime for the target 'vax'" in str(done.exception)
 
@@ -100,6 +104,51 @@ def test_without_zig(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ziglang" else find(name))
     with pytest.raises(TVMError, match=r"needs zig.*pip install tilewright\[cross\]"):
         compiled(machine_of("aarch64"), runtime_sources(machine_of("aarch64"), few), few)
+
+
+@pytest.mark.parametrize(
+    "script, says", [("echo broken >&2; exit 3", "broken"), ("exit 0", "nothing, and ends with status 0")]
+)
+def test_zig_that_does_not_run(script: str, says: str, few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No object is kept under a version that is not known."""
+    zig = ["sh", "-c", script]
+    monkeypatch.setattr(native_build, "zig", lambda *arguments: [*zig, *arguments])
+    for _ in range(2):
+        with pytest.raises(TVMError, match=rf"zig does not run: .*says\n{says}\nInstall the package ziglang again"):
+            compiled(machine_of("aarch64"), runtime_sources(machine_of("aarch64"), few), few)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before anything is compiled, and none is made."""
+    monkeypatch.setattr(native_build, "compiled", None)
+    (tmp_path / "file").write_text("")
+    for place, why in (
+        (tmp_path / "file" / "board", "Not a directory"),
+        (Path("/proc/board"), "No such file or directory"),
+    ):
+        with pytest.raises(TVMError, match=f"the folder {place} cannot be written: {why}; choose another"):
+            native_build.build_runtime(machine_of("aarch64"), place)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_fails_or_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lay there stays, of several files as it was."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(native_build, "compiled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            native_build.build_runtime(machine_of("aarch64"), tmp_path / "new" / "board")
+    assert list(tmp_path.iterdir()) == []
+    files = {tmp_path / "libtilewright_runtime.so": b"new", tmp_path / "gone" / "tilewright_rpc": b"new"}
+    built = native_build.Built(tmp_path / "libtilewright_runtime.so", None, None)
+    monkeypatch.setattr(native_build, "_files", lambda *_: (files, built))
+    built.library.write_bytes(b"old")
+    with pytest.raises(TVMError, match="gone/tilewright_rpc cannot be written: No such file"):
+        native_build.build_runtime(machine_of("aarch64"), tmp_path)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ from tilewright.runtime.libinfo import find_source_path
 from tilewright.runtime.linking.c_source import include_folder
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
-from tilewright.support.files import temporary_folder, write_whole
+from tilewright.support.files import temporary_folder, write_together
 from tilewright.support.linker import zig
 from tilewright.support.processors import usable_processors
 
@@ -104,32 +106,58 @@ def build_runtime(
     Raises TVMError where zig is missing or fails, and where files cannot be written.
     """
     sources = sources or native_sources()
-    system = machine.system
-    files = runtime_sources(machine, sources)
-    extra = server_sources(machine, sources) if rpc else []
-    found = compiled(machine, [*files, *extra], sources, report)
-    objects = {name: data for name, data in found.items() if not name.startswith("server_")}
-    shared = _linked(machine, objects, (*system.shared, *_exports(system, sources), "-s"), system.library)
-    archive = _archived(objects, system.archive) if system.archive else b""
-    name = SERVER + system.program
-    program = _linked(machine, found, ("-s",), name) if rpc else b""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TVMError(f"the folder {output} cannot be made: {error.strerror or error}") from error
-    built = Built(output / system.library, output / system.archive if archive else None, output / name if rpc else None)
-    write_whole(built.library, shared)
-    if built.archive is not None:
-        write_whole(built.archive, archive)
-    if built.server is not None:
-        write_whole(built.server, program)
-        built.server.chmod(0o755)
-    if machine.also:
-        build_runtime(MACHINES[machine.also], output, False, report, sources)
-    if system.package:
-        for file, data in package_files(sources.root / system.package).items():
-            write_whole(output / file, data)
+    with _written_folder(output):
+        files, built = _files(machine, output, rpc, sources, report)
+        if machine.also:
+            files |= _files(MACHINES[machine.also], output, False, sources, report)[0]
+        write_together(files, [] if built.server is None else [built.server])
     return built
+
+
+@contextmanager
+def _written_folder(output: Path) -> Iterator[None]:
+    """A folder, made before minutes are spent on what is written to it; it goes again where that fails. Raises TVMError where it cannot
+    be made or written."""
+    made = [p for p in (output, *output.parents) if not p.exists()]
+    try:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=output):
+                pass
+        except OSError as error:
+            raise TVMError(
+                f"the folder {output} cannot be written: {error.strerror or error}; choose another"
+            ) from error
+        yield
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _files(
+    machine: Machine, output: Path, rpc: bool, sources: Sources, report: Report | None
+) -> tuple[dict[Path, bytes], Built]:
+    """What is written to `output` for a machine, and which of it is which."""
+    system = machine.system
+    extra = server_sources(machine, sources) if rpc else []
+    found = compiled(machine, [*runtime_sources(machine, sources), *extra], sources, report)
+    objects = {name: data for name, data in found.items() if not name.startswith("server_")}
+    library = output / system.library
+    options = (*system.shared, *_exports(system, sources), "-s")
+    files = {library: _linked(machine, objects, options, system.library)}
+    archive = server = None
+    if system.archive:
+        archive = output / system.archive
+        files[archive] = _archived(objects, system.archive)
+    if rpc:
+        server = output / (SERVER + system.program)
+        files[server] = _linked(machine, found, ("-s",), server.name)
+    if system.package:
+        package = package_files(sources.root / system.package)
+        files |= {output / file: data for file, data in package.items()}
+    return files, Built(library, archive, server)
 
 
 def build_program(
@@ -139,8 +167,7 @@ def build_program(
     sources = sources or native_sources()
     objects = compiled(machine, [*files, *runtime_sources(machine, sources)], sources, report)
     program = output.with_name(output.name + machine.system.program)
-    write_whole(program, _linked(machine, objects, ("-s",), program.name))
-    program.chmod(0o755)
+    write_together({program: _linked(machine, objects, ("-s",), program.name)}, [program])
     return program
 
 
@@ -201,7 +228,7 @@ def _zig_folders(machine: Machine) -> list[Path]:
     names = machine.system.zig_sources
     if not names:
         return []
-    said = subprocess.run(_zig("env"), capture_output=True, text=True, check=False).stdout
+    said = _said(_zig("env"))
     found = re.search(r'"?lib_dir"?\s*[:=]\s*"([^"]+)"', said)
     if found is None:
         raise TVMError(
@@ -245,7 +272,19 @@ def _zig(*arguments: str) -> list[str]:
 
 @functools.cache
 def _version(command: tuple[str, ...]) -> str:
-    return subprocess.run([*command, "version"], capture_output=True, text=True, check=False).stdout.strip()
+    return _said([*command, "version"])
+
+
+def _said(command: Sequence[str]) -> str:
+    """What zig prints. Raises TVMError with its words where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode or not done.stdout.strip():
+        words = done.stderr.strip()[-4000:] or f"nothing, and ends with status {done.returncode}"
+        raise TVMError(
+            f"zig does not run: `{' '.join(command)}` says\n{words}\nInstall the package ziglang again: pip install --force-reinstall"
+            " ziglang"
+        )
+    return done.stdout.strip()
 
 
 def _headers_digest(sources: Sources) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -19,19 +19,35 @@ if TYPE_CHECKING:
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file; one that was there stays until the new one is complete. What is not a file (a pipe, a device) is written to."""
     target = Path(path)
-    if target.exists() and not target.is_file():
-        temporary = None
-    else:
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.{get_ident()}")
+    if not target.exists() or target.is_file():
+        write_together({target: data})
+        return
     try:
-        (temporary or target).write_bytes(data)
-        if temporary is not None:
-            os.replace(temporary, target)
+        target.write_bytes(data)
     except OSError as error:
-        raise TVMError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise _unwritten(target, error) from error
+
+
+def write_together(files: Mapping[Path, bytes], programs: Collection[Path] = ()) -> None:
+    """Writes files, those of `programs` to be executed; what was there stays until all of the new ones are complete."""
+    kept = {path: path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}") for path in files}
+    try:
+        for path, data in files.items():
+            kept[path].write_bytes(data)
+            if path in programs:
+                kept[path].chmod(0o755)
+        for path, temporary in kept.items():
+            os.replace(temporary, path)
+    except OSError as error:
+        raise _unwritten(path, error) from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        for temporary in kept.values():
+            with suppress(OSError):  # where a folder is none, or cannot be written, there is nothing to remove
+                temporary.unlink()
+
+
+def _unwritten(path: Path, error: OSError) -> TVMError:
+    return TVMError(f"{path} cannot be written: {error.strerror or error}")
 
 
 def temporary_directory() -> str:

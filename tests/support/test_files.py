@@ -1,0 +1,36 @@
+"""Files are written whole and together, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tilewright.support.errors import TVMError
+from tilewright.support.files import write_together, write_whole
+
+
+def test_all_of_several_files_or_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(TVMError, match=r"folder/c/x cannot be written: No such file or directory"):
+        write_together({tmp_path / "a": b"new", tmp_path / "folder" / "c" / "x": b"x"})
+    assert (tmp_path / "a").read_bytes() == b"old" and sorted(os.listdir(tmp_path)) == ["a", "folder"]
+    write_together({tmp_path / "a": b"new", tmp_path / "folder" / "b": b"b"}, [tmp_path / "folder" / "b"])
+    assert (tmp_path / "a").read_bytes() == b"new" and (tmp_path / "a").stat().st_mode & 0o111 == 0
+    assert (tmp_path / "folder" / "b").stat().st_mode & 0o777 == 0o755
+    assert os.listdir(tmp_path / "folder") == ["b"]
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TVMError, match=r"file/x cannot be written: Not a directory"):
+        write_whole(tmp_path / "file" / "x", b"x")
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    write_whole("/dev/null", b"x")
+    with pytest.raises(TVMError, match="cannot be written: Is a directory"):
+        write_whole(tmp_path, b"x")
+    assert Path("/dev/null").is_char_device() and os.listdir(tmp_path) == []
