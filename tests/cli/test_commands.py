@@ -113,6 +113,7 @@ def test_targets() -> None:
     assert command("targets", "CORTEX-A76", "broadcom").err.startswith(
         "error: no machine of the list has CORTEX-A76 broadcom"
     )
+    assert "no machine of the list is of the kind cpu. Kinds: cuda, " in command("targets", "--kind", "cpu").err
     machines = json.loads(command("targets", "--kind", "cuda", "a100", "--json").out)["machines"]
     assert [(m["name"], m["processor"]) for m in machines] == [("nvidia/nvidia-a100", "sm_80")]
 

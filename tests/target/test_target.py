@@ -166,7 +166,7 @@ def test_machines_of_makers() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("raspbery-pi/5", "there is no target kind 'raspbery-pi/5'; nearest known: raspberry-pi/5"),
+        ("raspbery-pi/5", "there is no machine 'raspbery-pi/5'; nearest known: raspberry-pi/5"),
         ("aarc64-linux-gnu", "'aarc64-linux-gnu' is no triple: there is no architecture 'aarc64'; nearest known: aarch64"),
         ("aarch64-linx-gnu", "'aarch64-linx-gnu' names no system that is known; nearest known: linux"),
         ("aarch64-linux-gnu -mcpu=cortexa76", "-mcpu=cortexa76 is no CPU of aarch64-unknown-linux-gnu that LLVM knows; nearest"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import COFF, ELF, MACH_O, WASM
-from tilewright.target import Target
+from tilewright.target import KINDS, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +138,19 @@ def machine_of(name: str) -> Machine:
     triple = _triple_of(name.strip())
     found = MACHINES.get(_short(triple))
     if found is None:
-        close = difflib.get_close_matches(_short(triple), MACHINES, n=3, cutoff=0.5)
+        known = [m for m in MACHINES if m not in {other.also for other in MACHINES.values()}]
+        close = difflib.get_close_matches(_short(triple), known, n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(close)}" if close else ""
         raise TVMError(
-            f"there is no runtime for the target {name!r}{nearest}. It can be built for {', '.join(MACHINES)}, and for boards by"
-            " the tags of targets, such as raspberry-pi/5"
+            f"there is no runtime for the target {name!r}{nearest}. It can be built for {', '.join(known)}, and for the boards that"
+            " `tilewright targets` lists, such as raspberry-pi/5"
         )
     return found
 
 
 def _triple_of(name: str) -> str:
     """The triple that a target or a tag has; a name that is none stands for itself."""
-    if "/" not in name and " " not in name and not name.startswith("{"):
+    if "/" not in name and " " not in name and not name.startswith("{") and name not in KINDS:
         return name
     target = Target(name)
     triple = target.attrs.get("mtriple")

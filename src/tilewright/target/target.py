@@ -107,6 +107,11 @@ class Target:
             raise TVMError(f"a target needs a kind, such as llvm or cuda, but {target!r} names none")
         kind = kind_named(name)
         if kind is None:
+            if "/" in name:
+                raise TVMError(
+                    f"there is no machine {name!r}{_nearest(name, known_tags())}. `tilewright targets` lists the names; a triple,"
+                    " such as aarch64-linux-gnu, is a target too"
+                )
             known = [*KINDS, *known_tags()]
             raise TVMError(
                 f"there is no target kind {name!r}{_nearest(name, known)}. Kinds: {', '.join(sorted(KINDS))}; a triple, such as"

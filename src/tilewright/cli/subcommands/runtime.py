@@ -24,7 +24,7 @@ def runtime_group() -> None:
     """
 
 
-@runtime_group.command("build")
+@runtime_group.command("build", short_help="Compile the runtime for a machine.")
 @click.option(
     "--target",
     "name",
@@ -44,6 +44,9 @@ def runtime_group() -> None:
 def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
     """Compile the runtime for a machine by zig (`pip install tilewright[cross]`): a shared library, a static archive, and
     with --rpc the program by which clients load, run and measure models there (`./tilewright_rpc server --help`).
+
+    Machines are Linux on x86_64, aarch64, armv7, riscv64 and i686, x86_64-windows-gnu, aarch64-macos, and wasm32, for which
+    the files of an npm package are written. `tilewright targets` lists the boards.
 
     \b
     tilewright runtime build --target aarch64-linux-gnu -o board
@@ -68,7 +71,7 @@ def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
     )
 
 
-@runtime_group.command("source")
+@runtime_group.command("source", short_help="Write the runtime as one C++ file.")
 @click.option(
     "--target",
     "name",
@@ -104,7 +107,7 @@ def runtime_source(name: str, output: Path, form: Form) -> None:
     form.show(row, [row], lambda: [f"{output}: {in_bytes(len(text))}"])
 
 
-@runtime_group.command("config")
+@runtime_group.command("config", short_help="Print how C and C++ programs are built.")
 @click.option("--cflags", is_flag=True, help="Options that compile C and C++ against the headers.")
 @click.option("--libs", is_flag=True, help="Options that link with the runtime library.")
 @click.option("--includedir", is_flag=True, help="The folder of the headers.")

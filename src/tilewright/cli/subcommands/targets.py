@@ -37,6 +37,11 @@ def targets_command(words: tuple[str, ...], kind: str | None, form: Form) -> Non
     rows = [_row(name, Target(name), tag.about) for name, tag in known_tags().items()]
     chosen = [r for r in rows if all([w.lower() in " ".join(map(str, r.values())).lower() for w in words])]
     if kind is not None:
+        kinds = sorted({r["kind"] for r in rows})
+        if kind not in kinds:
+            raise TVMError(
+                f"no machine of the list is of the kind {kind}. Kinds: {', '.join(kinds)}; llvm is that of CPUs"
+            )
         chosen = [r for r in chosen if r["kind"] == kind]
     if not chosen:
         asked = " ".join(words) + (f" of the kind {kind}" if kind else "")
