@@ -286,6 +286,10 @@ def test_a_tracker_hands_servers_out(tracker: rpc.Tracker) -> None:
     one, two = client.request("board"), client.request("board")
     assert one.get_function("tests.rpc.process")() != two.get_function("tests.rpc.process")()
     assert client.summary()["queue_info"]["board"] == {"free": 0, "pending": 0}
+    with pytest.raises(
+        RPCError, match="'bord' became free within 1 s; the tracker has none with this key; did you mean `board`?"
+    ):
+        client.request("bord", session_timeout=1)
     with pytest.raises(RPCError, match="no server with the key 'board' became free within 1 s"):
         client.request("board", session_timeout=1)
     del one

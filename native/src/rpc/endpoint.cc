@@ -79,17 +79,23 @@ DLDevice Endpoint::there(DLDevice d) const {
 
 // ---- what a message holds, as it is written
 
+// A client is told why that may be, and what to do.
+void Endpoint::end(const Lost& lost) {
+  ended_ = true;
+  if (server_) throw lost;
+  throw Lost{{"RPCError", lost.message + "; the process of the session ended there (a crash, its session_timeout, a limit of the server), or the network failed: open another session"}};
+}
+
 void Endpoint::send(const Writer& message, const void* data, size_t bytes) {
-  if (ended_) throw Lost{{"RPCError", format("the session with %s has ended", peer().c_str())}};
+  if (ended_) throw Lost{{"RPCError", format("the session with %s has ended; open another one", peer().c_str())}};
   if (process_ != process_number()) fail("RPCError", "the session with %s belongs to the process that opened it, and this one was forked from it", peer().c_str());
   uint64_t size = message.out().size() + bytes;
   std::vector<Piece> pieces{{&size, sizeof size}, {message.out().data(), message.out().size()}};
   if (bytes) pieces.push_back({data, bytes});
   try {
     channel_.write(std::move(pieces));
-  } catch (const Lost&) {
-    ended_ = true;
-    throw;
+  } catch (const Lost& lost) {
+    end(lost);
   }
 }
 
@@ -217,9 +223,8 @@ void Endpoint::take(void* to, size_t bytes) {
 void Endpoint::receive(void* to, size_t bytes) {
   try {
     channel_.read(to, bytes);
-  } catch (const Lost&) {
-    ended_ = true;
-    throw;
+  } catch (const Lost& lost) {
+    end(lost);
   }
 }
 

@@ -111,6 +111,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   void put_tensor(Writer& w, const DLTensor& t, bool strip);
 
   void receive(void* to, size_t bytes);
+  [[noreturn]] void end(const Lost& lost);
   Code next();  // what the next message is
   void check_size();
   // The rest of the message that is being read.

@@ -25,6 +25,8 @@ PIECE = 4 << 20
 """Bytes of a file that go in one message, where the server takes files in pieces."""
 ANSWERS_IN = 30.0
 """Seconds that a server has to answer the handshake, and that a client without a session_timeout waits for its turn."""
+EXPLAINS_IN = 3.0
+"""Seconds that a tracker has to tell why no server became free."""
 ENDS_IN = 10.0
 """Seconds after the end of a session's time, in which the server ends it."""
 
@@ -286,7 +288,8 @@ def _greet(sock: socket.socket, key: str, session_timeout: int, where: str, secr
         ) from error
     except OSError as error:
         raise RPCError(
-            f"the server {where} does not answer the handshake: {error}; one with a certificate needs tls_ca="
+            f"the server {where} does not answer the handshake: {error}; it is no RPC server, has too many connections, or has a"
+            " certificate (tls_ca=)"
         ) from error
     if code == base.RPC_CODE_DUPLICATE:
         raise RPCError(f"the key {key!r} is in use already at the proxy {where}")
@@ -314,14 +317,15 @@ class TrackerSession:
     def __del__(self) -> None:
         self.close()
 
-    def _connect(self) -> None:
-        where = f"{self._addr[0]}:{self._addr[1]}"
-        sock = base.connect_with_retry(self._addr)
+    def _connect(self, tries: float = 60, answers: float | None = None) -> None:
+        """tries: seconds in which the tracker may come up. answers: seconds that it has for the handshake; default: ANSWERS_IN."""
+        where, answers = f"{self._addr[0]}:{self._addr[1]}", answers or ANSWERS_IN
+        sock = base.connect_with_retry(self._addr, tries)
         if self._context is not None:
-            sock = tls.over(sock, self._context, self._addr[0], f"the tracker {where}", ANSWERS_IN)
+            sock = tls.over(sock, self._context, self._addr[0], f"the tracker {where}", answers)
         self._sock = sock
         base.keep_alive(sock)
-        sock.settimeout(ANSWERS_IN)
+        sock.settimeout(answers)
         try:
             handshake.run(sock, handshake.enter_tracker(self._secret, where))
         except RPCError:
@@ -330,7 +334,7 @@ class TrackerSession:
         except OSError as error:
             self.close()
             raise RPCError(
-                f"the tracker {where} does not answer: {error}; one with a certificate needs tls_ca="
+                f"the tracker {where} does not answer: {error}; it is no tracker, has too many connections, or has a certificate (tls_ca=)"
             ) from error
         sock.settimeout(None)
 
@@ -367,6 +371,18 @@ class TrackerSession:
             where = f"{self._addr[0]}:{self._addr[1]}"
             raise RPCError(f"the tracker {where} does not answer for {ANSWERS_IN:g} s") from error
         return found
+
+    def _known(self, key: str) -> str:
+        """Whether the tracker has servers with this key."""
+        try:
+            self._connect(0, EXPLAINS_IN)
+            servers = self._ask(TrackerCode.SUMMARY, timeout=EXPLAINS_IN)["server_info"]
+        except (OSError, RPCError) as error:
+            return f"the tracker is lost: {error}"
+        keys = [str(server["key"]).removeprefix("server:") for server in servers]
+        if key in keys:
+            return f"the tracker has {keys.count(key)} with this key, and all are in use"
+        return f"the tracker has none with this key{did_you_mean(key, sorted(set(keys)))}"
 
     def text_summary(self) -> str:
         """The summary as two tables."""
@@ -412,7 +428,9 @@ class TrackerSession:
                     tls_ca=self._tls_ca,
                 )
             except TimeoutError as error:
-                raise RPCError(f"no server with the key {key!r} became free within {session_timeout} s") from error
+                raise RPCError(
+                    f"no server with the key {key!r} became free within {session_timeout} s; {self._known(key)}"
+                ) from error
             except (OSError, RPCError) as error:
                 failed = error
                 self.close()
