@@ -144,7 +144,7 @@ $(BROWSER)/node_modules/.done: $(VENV)/.extra-test
 	cd $(BROWSER) && npm install --no-save --no-audit --no-fund --loglevel=error playwright-core typescript @types/node
 	@touch $@
 
-test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node and in headless Chromium, its types, the page of examples/browser (a minute)
+test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node and in headless Chromium, its types, its RPC servers, the page of examples/browser (minutes)
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "Chromium is not installed: apt-get install chromium (or set CHROMIUM)"; exit 1; }
 	$(BIN)/python -m tests.deploy.javascript.models $(BROWSER)
 	$(BROWSER)/node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --moduleResolution nodenext --lib es2023,dom --skipLibCheck false $(BROWSER)/tests/types.mts

@@ -68,11 +68,40 @@ export class NDArray extends TVMObject {
   toString(): string;
 }
 
+/** Seconds of a call: the mean of each repeat, and what they have in common. */
+export class BenchmarkResult {
+  readonly results: number[];
+  readonly mean: number;
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+  readonly std: number;
+}
+
+/** How calls are measured, as `time_evaluator` does it in Python. */
+export interface TimeEvaluatorOptions {
+  /** Calls that make one result (10). */
+  number?: number;
+  /** Results (1). */
+  repeat?: number;
+  /** Milliseconds that one result takes at least: the number of calls grows until they do (0). */
+  minRepeatMs?: number;
+  /** Measurements of no time at all, after which the number grows no more (100). */
+  limitZeroTimeIterations?: number;
+  /** Milliseconds of rest after each `repeatsToCooldown` results (0, 1). */
+  cooldownIntervalMs?: number;
+  repeatsToCooldown?: number;
+  /** Called before each result. */
+  before?: () => unknown;
+}
+
 /** A module: functions by name, and modules that it imports. */
 export class Module extends TVMObject {
   readonly typeKey: string;
   getFunction(name: string, queryImports?: boolean): PackedFunc;
   importModule(other: Module): void;
+  /** A function that measures calls of the function of that name, with the arguments that it is given. */
+  timeEvaluator(name: string, device?: DLDevice, options?: TimeEvaluatorOptions): (...args: Value[]) => Promise<BenchmarkResult>;
   /** What the library says of itself: the inputs, outputs and kernels of its model, the target. */
   getMetadata(): Record<string, any>;
 }
@@ -160,3 +189,13 @@ export class Instance {
 /** Starts a runtime. `source`: tilewright.wasm, by default the file beside this module. `numThreads`: how many threads compiled code may
  * use; more than one needs tilewright-threads.wasm, and memory that workers share. */
 export function instantiate(source?: Source | null, options?: { numThreads?: number }): Promise<Instance>;
+
+/** Serves the clients that a proxy (`tilewright rpc proxy`) sends, one after the other, until `stop`. */
+export class RPCServer {
+  /** `url`: the proxy's, such as "ws://127.0.0.1:8888/ws". `start` makes the runtime of each session, with the functions that clients may call;
+   * `log` gets what happens; `WebSocket`: one for hosts that have none. */
+  constructor(url: string | URL, key?: string, options?: { start?: () => Promise<Instance>; log?: (text: string) => void; WebSocket?: new (url: string) => any });
+  /** Ends with `stop`; fails when the proxy cannot be reached, or refuses. */
+  readonly ended: Promise<void>;
+  stop(): void;
+}

@@ -9,9 +9,13 @@
 
 export { DLDevice, Scalar, TVMError, TVMObject, ADT } from "./values.js";
 export {} from "./numbers.js";
+export { BenchmarkResult } from "./timing.js";
 export { NDArray } from "./arrays.js";
 export { Module, Executor, GraphExecutor, VirtualMachine } from "./modules.js";
 export {} from "./memory.js";
 export {} from "./loader.js";
 export { Instance } from "./instance.js";
 export { instantiate } from "./start.js";
+export {} from "./messages.js";
+export {} from "./session.js";
+export { RPCServer } from "./rpc.js";

@@ -5,6 +5,7 @@ import { compiled, dylinkOf, linked, sideImports } from "./loader.js";
 import { Frame } from "./memory.js";
 import { Executor, GraphExecutor, Module, VirtualMachine } from "./modules.js";
 import { bitsOf } from "./numbers.js";
+import { measured } from "./timing.js";
 import {
   ADT, ARRAY, BOOL, BORROWED_TENSOR, BYTES, CPU, DEVICE, DLDevice, DTYPE, FIRST_OBJECT, FLOAT, FUNCTION, FunctionObject, INT, MODULE, NONE, OBJECT_HEADER, POINTER,
   RAW_BYTES, RAW_STRING, SHAPE, SMALL_BYTES, SMALL_STRING, STRING, Scalar, TENSOR, TVMError, TVMObject, described, encoded, fail,
@@ -15,6 +16,7 @@ export class Instance {
   #functions = new Map(); // JavaScript functions that the runtime knows, by number
   #nextFunction = 1;
   #globals = new Map();
+  #registered = new Map(); // JavaScript functions by the names that they were registered with
   #dtypes = new Map();
   #thrown = null; // what a JavaScript function threw last, until the error comes back
   #left = new FinalizationRegistry((handle) => this.exports && this.exports.TVMFFIObjectDecRef(handle));
@@ -220,14 +222,25 @@ export class Instance {
       return new FunctionObject(this.memory.u32[out >>> 2], this);
     });
   }
-  #call(object, args) {
+  #call(object, args, times = 1) {
     return this.#frame((frame) => {
-      const at = frame.allocate(16 * args.length + 16), values = at + 16;
+      const at = frame.allocate(16 * args.length + 16), values = at + 16, handle = object.getHandle();
       args.forEach((value, i) => this.#write(values + 16 * i, value, frame));
-      this.#write(at, undefined, frame);
-      this.#check(this.exports.TVMFFIFunctionCall(object.getHandle(), values, args.length, at));
-      return this.#read(at, true);
+      for (let left = times; ; ) {
+        this.#write(at, undefined, frame);
+        this.#check(this.exports.TVMFFIFunctionCall(handle, values, args.length, at));
+        if (--left <= 0) return this.#read(at, true);
+        const { u32 } = this.memory;
+        if (u32[at >>> 2] >= FIRST_OBJECT) this.exports.TVMFFIObjectDecRef(u32[(at >>> 2) + 2]);
+      }
     });
+  }
+  /** `run(times)` calls a function so often with these arguments, which are handed over once for all of them. */
+  repeated(f, args) {
+    if (this.isPackedFunc(f)) return (times) => this.withNewScope(() => void this.#call(f.object, args, times));
+    return async (times) => {
+      while (times--) await f(...args);
+    };
   }
   // Compiled code or the runtime calls a function of JavaScript.
   #called(number, args, count, result) {
@@ -294,7 +307,12 @@ export class Instance {
     this.#frame((frame) => {
       const f = frame.until(this.#hosted(body));
       this.#check(this.exports.TVMFFIFunctionSetGlobal(frame.cell(encoded(name)), f.getHandle(), override ? 1 : 0));
+      this.#registered.set(name, body);
     });
+  }
+  /** The JavaScript function that was registered by this name, else a function of the runtime; undefined where there is none. */
+  registeredFunc(name) {
+    return this.#registered.get(name) ?? this.#global(name);
   }
   isPackedFunc(value) {
     return typeof value === "function" && value.object instanceof FunctionObject;
@@ -350,13 +368,18 @@ export class Instance {
   array(elements, shape = [elements.length], dtype = dtypeOf(elements)) {
     return this.empty(shape, dtype).copyFrom(elements);
   }
-  viewOf(array, shape) {
+  /** Elements of an array under another shape; `at`: their address and the bytes of their type, if these differ too. */
+  viewOf(array, shape, at) {
     return this.#frame((frame) => {
       const like = frame.allocate(48), dims = frame.allocate(8 * shape.length), out = frame.allocate(16), from = array.getHandle() + OBJECT_HEADER;
       this.memory.u8.copyWithin(like, from, from + 40);
       this.memory.i64.set(shape.map(BigInt), dims >>> 3);
-      const { u32 } = this.memory;
+      const { u32, u8, i64 } = this.memory;
       [u32[(like + 12) >>> 2], u32[(like + 20) >>> 2], u32[(like + 24) >>> 2]] = [shape.length, dims, 0];
+      if (at) {
+        [u32[like >>> 2], i64[(like + 32) >>> 3]] = [at.address, 0n];
+        u8.set(at.type, like + 16);
+      }
       this.#check(this.exports.TVMFFITensorCreateUnsafeView(array.getHandle(), like, out));
       return new NDArray(this.memory.u32[out >>> 2], this);
     });
@@ -417,15 +440,9 @@ export class Instance {
   }
   /** Milliseconds of a call: `repeat` means of `number` calls each. */
   async benchmark(run, device = this.cpu(), number = 10, repeat = 1) {
-    const means = [];
-    await run();
-    for (let r = 0; r < repeat; ++r) {
-      const begin = performance.now();
-      for (let i = 0; i < number; ++i) await run();
-      await device.sync();
-      means.push((performance.now() - begin) / number);
-    }
-    return means;
+    const { results } = await measured(this.repeated(run, []), { number, repeat });
+    await device.sync();
+    return results.map((seconds) => 1000 * seconds);
   }
 }
 

@@ -1,6 +1,7 @@
 // Modules of functions, and the executors of models.
 
 import { NDArray } from "./arrays.js";
+import { measured } from "./timing.js";
 import { TVMObject, fail } from "./values.js";
 
 /** A module: functions by name, and modules that it imports. */
@@ -15,6 +16,16 @@ export class Module extends TVMObject {
   }
   get typeKey() {
     return this.instance.call("runtime.ModuleGetTypeKey", this);
+  }
+  /** A function that measures calls of the function of that name: it takes their arguments, and gives a BenchmarkResult. `number` calls make one
+   * result, `repeat` results are taken; the number grows until they take `minRepeatMs`. */
+  timeEvaluator(name, device = this.instance.cpu(), options = {}) {
+    const f = this.instance.detachFromCurrentScope(this.getFunction(name));
+    return async (...args) => {
+      const found = await measured(this.instance.repeated(f, args), options);
+      await device.sync();
+      return found;
+    };
   }
   /** What the library says of itself: the inputs, outputs and kernels of its model, the target. */
   getMetadata() {

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import tempfile
+from pathlib import Path
 
 from tilewright.rpc import limits, running
 from tilewright.rpc.proxy import Proxy
+from tilewright.support.errors import TVMError
+
+EXAMPLE = "rpc_server.html"
+"""The page of the JavaScript package that serves."""
 
 
 def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.ArgumentParser:
@@ -40,6 +47,15 @@ def parser(prog: str = "python -m tilewright.exec.rpc_proxy") -> argparse.Argume
         "--resource", action="append", default=[], metavar="[FOLDER/=]FILE", help="a further file, and where it appears"
     )
     web.add_argument(
+        "--example-rpc",
+        type=int,
+        nargs="?",
+        const=1,
+        default=0,
+        metavar="1",
+        help="serve a page at / whose browser is a server, with the JavaScript package, which is built for it",
+    )
+    web.add_argument(
         "--web-origin", action="append", default=[], metavar="URL", help="pages of this origin may connect; *: all may"
     )
     running.add_guards(found, "servers, clients and the tracker", "servers and clients", "the tracker")
@@ -52,11 +68,22 @@ def _resource(text: str) -> tuple[str, str]:
     return (folder if separator else "/"), file
 
 
+def _example(folder: Path) -> list[str]:
+    """The files of the JavaScript package, in a folder: first the page that serves. Raises TVMError where it cannot be built."""
+    from tilewright.deploy.machines import machine_of
+    from tilewright.deploy.native_build import build_runtime
+
+    build_runtime(machine_of("wasm32"), folder)
+    return sorted(map(str, folder.iterdir()), key=lambda file: not file.endswith(EXAMPLE))
+
+
 def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_proxy") -> int:
     """Join servers and clients until Ctrl-C."""
     options = parser(prog).parse_args(argv)
-    return running.run(
-        lambda: Proxy(
+    index, resources = options.index_page, [_resource(text) for text in options.resource]
+
+    def start() -> Proxy:
+        return Proxy(
             options.host,
             options.port,
             options.port_end,
@@ -64,8 +91,8 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
             options.timeout_client,
             options.timeout_server,
             running.tracker_of(options),
-            options.index_page,
-            [_resource(text) for text in options.resource],
+            index,
+            resources,
             options.web_origin,
             options.custom_addr,
             options.silent,
@@ -74,10 +101,26 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.r
             tls_key=options.tls_key,
             tls_ca=options.tls_ca,
             limits=limits.of_options(options, limits.PROXY),
-        ),
-        "joining on",
-        options.silent,
-    )
+        )
+
+    with contextlib.ExitStack() as files:
+        if options.example_rpc:
+            if not options.web_port:
+                print("error: --example-rpc serves a page, which needs a --web-port", file=sys.stderr)
+                return 1
+            if not options.silent:
+                print("building the JavaScript package (minutes, the first time)", flush=True)
+            try:
+                page, *others = _example(
+                    Path(files.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-proxy-")))
+                )
+            except TVMError as error:
+                print(f"error: {error}", file=sys.stderr)
+                return 1
+            index, resources = index or page, [*(("/", file) for file in others), *resources]
+            if not options.silent:
+                print(f"a page that serves: http://{options.host}:{options.web_port}/", flush=True)
+        return running.run(start, "joining on", options.silent)
 
 
 if __name__ == "__main__":

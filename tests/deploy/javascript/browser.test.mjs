@@ -1,18 +1,14 @@
 // The cases in headless Chromium, and the page of examples/browser: node --test build/browser/tests
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
 import { check } from "./cases.mjs";
+import { launched } from "./chromium.mjs";
 
-const FOLDER = path.resolve(import.meta.dirname, ".."), CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-let server, origin, context, profile;
+const FOLDER = path.resolve(import.meta.dirname, "..");
+let server, origin, browser;
 
 before(async () => {
-  check(existsSync(CHROMIUM), `there is a Chromium at ${CHROMIUM}: apt-get install chromium, or set CHROMIUM`);
   // The server of the example, which sends the headers that threads need.
   const serve = "import sys; sys.path.insert(0, sys.argv[1]); import make_site, pathlib; make_site.serve(pathlib.Path(sys.argv[2]), 0)";
   server = spawn(process.env.PYTHON ?? "python3", ["-c", serve, process.env.EXAMPLE, FOLDER], { stdio: ["ignore", "pipe", "ignore"] });
@@ -20,17 +16,15 @@ before(async () => {
     server.stdout.once("data", (data) => resolve(String(data).trim()));
     server.once("exit", (code) => reject(new Error(`the server ended with code ${code}`)));
   });
-  profile = mkdtempSync(path.join(tmpdir(), "tilewright-chromium-"));
-  context = await chromium.launchPersistentContext(profile, { executablePath: CHROMIUM, headless: true, args: OPTIONS, viewport: { width: 760, height: 620 } });
+  browser = await launched();
 }, { timeout: 60000 });
 after(async () => {
-  await context?.close();
+  await browser?.close();
   server?.kill();
-  if (profile) rmSync(profile, { recursive: true, force: true });
 });
 
 async function opened(place) {
-  const page = await context.newPage();
+  const page = await browser.context.newPage();
   page.errors = [];
   page.on("pageerror", (error) => page.errors.push(String(error)));
   await page.goto(`${origin}${place}`);

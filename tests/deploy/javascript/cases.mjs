@@ -1,5 +1,5 @@
 // Tests of the package that node and browsers run: a list of [name, function]. `at` reads a file of the folder of models.
-import { GraphExecutor, NDArray, Scalar, TVMError, VirtualMachine, instantiate } from "../tilewright/index.js";
+import { BenchmarkResult, GraphExecutor, NDArray, Scalar, TVMError, VirtualMachine, instantiate } from "../tilewright/index.js";
 
 export function check(holds, what) {
   if (!holds) throw new Error(`it does not hold that ${what}`);
@@ -131,6 +131,24 @@ export const cases = [
     executor.dispose();
     library.dispose();
     refused(() => library.getFunction("default"), "ReferenceError", /disposed of/);
+  }],
+  ["measurements", async ({ tvm, at }) => {
+    const library = await tvm.loadModule(await at("functions.wasm")), arrays = [tvm.array([1, 2, 3, 4, 5]), tvm.empty([5])];
+    const time = library.timeEvaluator("twice_float32", tvm.cpu(), { number: 3, repeat: 4, minRepeatMs: 3 });
+    const { results, mean, median, min, max, std } = await time(...arrays);
+    check(results.length === 4 && results.every((v) => v > 0 && v < 1e-3), `there are four means of calls, in seconds: ${results}`);
+    near([mean, min, max], [results.reduce((a, b) => a + b) / 4, Math.min(...results), Math.max(...results)], "what they have in common");
+    check(min <= median && median <= max && std >= 0 && std <= max - min, "their middle is in the middle");
+    same(arrays[1].toArray(), [2, 4, 6, 8, 10]);
+    let begun = 0;
+    const counted = new BenchmarkResult([3, 1, 2]);
+    same([counted.mean, counted.median, counted.min, counted.max, counted.std], [2, 2, 1, 3, Math.sqrt(2 / 3)]);
+    const reader = tvm.createExecutor(await tvm.loadModule(await at("dense.wasm"))).module;
+    await reader.timeEvaluator("run", tvm.cpu(), { number: 2, repeat: 3, before: () => void ++begun })();
+    same(begun, 3, "what comes before each result is called");
+    await refusedLater(time(tvm.empty([4]), arrays[1]), "ValueError", /argument 0 \(x\): dimension 0 must be 5, but is 4/);
+    await refusedLater(library.timeEvaluator("twice_float32", tvm.cpu(), { number: 0 })(...arrays), "ValueError", /number must be at least 1, and an integer, but it is 0/);
+    refused(() => library.timeEvaluator("nothing"), "AttributeError", /no function `nothing`/);
   }],
   ["the graph executor", async ({ tvm, at, expected }) => {
     const library = await tvm.loadModule(await at("graph.wasm"));

@@ -1,5 +1,5 @@
 // What the types of the package say: checked by tsc, never run.
-import { DLDevice, GraphExecutor, Module, NDArray, PackedFunc, Scalar, TVMError, VirtualMachine, instantiate } from "tilewright";
+import { BenchmarkResult, DLDevice, GraphExecutor, Module, NDArray, PackedFunc, RPCServer, Scalar, TVMError, VirtualMachine, instantiate } from "tilewright";
 
 const tvm = await instantiate();
 await instantiate(new URL("https://example.org/tilewright.wasm"));
@@ -18,6 +18,10 @@ const f: PackedFunc = library.getFunction("f");
 f(1, "text", true, null, new Scalar(1, "float32"), (x: number) => x);
 const device: DLDevice = tvm.device("cpu");
 const means: number[] = await executor.benchmarkRuns(device, 1, 2);
+const measured: BenchmarkResult = await library.timeEvaluator("f", device, { number: 3, minRepeatMs: 1 })(output);
+const mean: number = measured.mean + measured.results[0];
+const server = new RPCServer("ws://127.0.0.1:8888/ws", "page", { start: () => instantiate(), log: (text: string) => console.log(text, mean) });
+await server.ended;
 try {
   f();
 } catch (error) {
