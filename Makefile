@@ -138,13 +138,13 @@ test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  
 
 # The JavaScript package, its tests and models. node, npm and Chromium are the system's; npm brings the rest.
 BROWSER := build/browser
-$(BROWSER)/node_modules/.done: $(VENV)/.extra-test
+$(BROWSER)/node_modules/.done: $(VENV)/.extra-test Makefile
 	@for p in node npm; do command -v $$p > /dev/null || { echo "$$p is not installed: apt-get install nodejs npm (20 or newer)"; exit 1; }; done
 	@mkdir -p $(BROWSER)
-	cd $(BROWSER) && npm install --no-save --no-audit --no-fund --loglevel=error playwright-core typescript @types/node
+	cd $(BROWSER) && npm install --no-save --no-audit --no-fund --loglevel=error playwright-core typescript @types/node esbuild vite
 	@touch $@
 
-test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node and in headless Chromium, its types, its RPC servers, the page of examples/browser (minutes)
+test-browser: $(BROWSER)/node_modules/.done  ## the JavaScript package in node and in headless Chromium, its types and bundles, its RPC servers, the page of examples/browser (minutes)
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "Chromium is not installed: apt-get install chromium (or set CHROMIUM)"; exit 1; }
 	$(BIN)/python -m tests.deploy.javascript.models $(BROWSER)
 	$(BROWSER)/node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --moduleResolution nodenext --lib es2023,dom --skipLibCheck false $(BROWSER)/tests/types.mts

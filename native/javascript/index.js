@@ -13,6 +13,7 @@ export { BenchmarkResult } from "./timing.js";
 export { NDArray } from "./arrays.js";
 export { Module, Executor, GraphExecutor, VirtualMachine } from "./modules.js";
 export {} from "./memory.js";
+export {} from "./system.js";
 export {} from "./loader.js";
 export { Instance } from "./instance.js";
 export { instantiate } from "./start.js";

@@ -1,5 +1,6 @@
 // The loader: WebAssembly's conventions for dynamic linking, and where files come from.
 
+import { builtin } from "./system.js";
 import { IN_NODE, TVMError, described, fail } from "./values.js";
 
 /** What a module asks for: bytes of memory, places in the table. */
@@ -100,7 +101,7 @@ function checkSeal(bytes, name) {
 }
 async function opened(place, name) {
   if (!IN_NODE || /^(https?|data|blob):/.test(place)) return fetch(place);
-  const { readFile } = await import("node:fs/promises");
+  const { readFile } = await builtin("fs/promises");
   try {
     return await readFile(place.startsWith("file:") ? new URL(place) : place);
   } catch (error) {

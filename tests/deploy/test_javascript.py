@@ -19,6 +19,7 @@ def test_modules_become_one(tmp_path: Path) -> None:
     (tmp_path / "b.js").write_text(
         'import { one } from "./a.js";\n\nexport function f() {\n  return one;\n}\nexport class G {}\n'
     )
+    (tmp_path / "worker.js").write_text('import { f } from "./b.js";\n\nf();\n')
     (tmp_path / "package.json").write_text('{"version": "@VERSION@"}')
     files = package_files(tmp_path)
     assert sorted(files) == ["index.js", "package.json"]
@@ -28,11 +29,28 @@ def test_modules_become_one(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+\.\d+.*", json.loads(files["package.json"])["version"])
 
 
+def test_the_source_of_workers_is_a_text(tmp_path: Path) -> None:
+    """A worker's modules, each once and after what it imports: a bundler could not tell where they are."""
+    (tmp_path / "index.js").write_text('export { start } from "./start.js";\n')
+    (tmp_path / "start.js").write_text('export const start = () => "@WORKER@";\n')
+    (tmp_path / "low.js").write_text("export const low = 1;\n")
+    (tmp_path / "high.js").write_text('import { low } from "./low.js";\n\nexport const high = low;\n')
+    (tmp_path / "worker.js").write_text(
+        'import { high } from "./high.js";\nimport { low } from "./low.js";\n\nhigh + low;\n'
+    )
+    (tmp_path / "package.json").write_text("{}")
+    module = package_files(tmp_path)["index.js"].decode()
+    assert r'const start = () => "const low = 1;\n\nconst high = low;\n\nhigh + low;\n";' in module
+
+
 def test_the_package_is_one_module_with_types() -> None:
     files = package_files(FOLDER)
-    assert sorted(files) == ["index.d.ts", "index.js", "package.json"]
+    assert sorted(files) == ["index.d.ts", "index.js", "package.json", "rpc_server.html"]
     module, types = files["index.js"].decode(), files["index.d.ts"].decode()
     assert 'from "./' not in module and not re.search(r"^export (class|function|const)", module, re.MULTILINE)
+    assert "@WORKER@" not in module
+    listed = json.loads(files["package.json"])["files"]
+    assert sorted([*listed, "package.json"]) == sorted([*files, "tilewright.wasm", "tilewright-threads.wasm"])
     public = re.search(r"^export \{ (.*) \};$", module, re.MULTILINE)
     assert public is not None
     for name in public[1].split(", "):
@@ -42,7 +60,7 @@ def test_the_package_is_one_module_with_types() -> None:
 def test_every_module_is_listed() -> None:
     index = (FOLDER / "index.js").read_text()
     for path in FOLDER.glob("*.js"):
-        assert path.name == "index.js" or f'"./{path.name}"' in index
+        assert path.name in ("index.js", "worker.js") or f'"./{path.name}"' in index
 
 
 def test_webassembly_is_a_machine_of_its_own() -> None:
