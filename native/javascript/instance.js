@@ -140,6 +140,7 @@ export class Instance {
     else if (value instanceof Executor) object(MODULE, value.module.getHandle());
     else if (typeof value === "function") object(FUNCTION, (value.object ?? frame.until(this.#hosted(value))).getHandle());
     else if (Array.isArray(value)) object(ARRAY, frame.until(this.#list(value)).getHandle());
+    else if (ArrayBuffer.isView(value)) fail("TypeError", `a ${value.constructor.name} cannot be passed to a function: make it an NDArray by array(elements, shape)`);
     else fail("TypeError", `${described(value)} cannot be passed to a function: numbers, strings, Uint8Array (bytes), NDArray, DLDevice, Module, functions and lists of them can`);
     const { u32, i64 } = this.memory;
     u32[at >>> 2] = type;
@@ -423,10 +424,16 @@ export class Instance {
   }
   /** The executor of a model, of the kind that it was compiled for. */
   createExecutor(library, device = this.cpu()) {
-    return this.withNewScope(() => this.#executor(library.getFunction("default"), device));
+    return this.withNewScope(() => {
+      const create = this.call("runtime.ModuleGetFunction", library, "default", true);
+      return this.#executor(create ?? fail("ValueError", "the library has no model, but functions: getFunction gives them by name"), device);
+    });
   }
   createVirtualMachine(library, device = this.cpu()) {
-    return this.createExecutor(library, device);
+    return this.withNewScope(() => {
+      const executor = this.createExecutor(library, device);
+      return executor instanceof VirtualMachine ? executor : fail("TypeError", `the model is not for the virtual machine, but for ${executor.module.typeKey}: createExecutor makes that`);
+    });
   }
   /** Runs a graph in the classic JSON form on the functions of a library. */
   createGraphExecutor(graphJson, library, device = this.cpu()) {

@@ -75,12 +75,25 @@ export async function compiled(source, what) {
     source = await source.arrayBuffer();
   }
   if (!(source instanceof ArrayBuffer) && !ArrayBuffer.isView(source)) fail("TypeError", `${what} is loaded from bytes, an URL or a Response, not from ${described(source)}`);
-  checkSeal(ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source), name);
+  const bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength) : new Uint8Array(source);
+  checkKind(bytes, name);
+  checkSeal(bytes, name);
   try {
     return await WebAssembly.compile(source);
   } catch (error) {
-    throw new TVMError("RuntimeError", `${name} cannot be compiled by this host: the file is damaged or no WebAssembly, or the host lacks an instruction set (128-bit SIMD, exceptions): ${error.message}`, { cause: error });
+    throw new TVMError("RuntimeError", `${name} cannot be compiled by this host: the file is damaged, or the host lacks an instruction set (128-bit SIMD, exceptions): ${error.message}`, { cause: error });
   }
+}
+function checkKind(bytes, name) {
+  if (bytes.length >= 4 && bytes[0] === 0 && bytes[1] === 97 && bytes[2] === 115 && bytes[3] === 109) return;
+  const [first, second] = bytes, text = new TextDecoder("latin1").decode(bytes.subarray(0, 40));
+  const what = !bytes.length ? "it is empty"
+    : first === 0x7f && second === 0x45 ? "it is a library for Linux (ELF)"
+    : first === 0x4d && second === 0x5a ? "it is a library for Windows"
+    : (first & 0xfe) === 0xce && second === 0xfa ? "it is a library for macOS"
+    : /^[\t\n\r -~]*$/.test(text) ? `it is a text that begins with ${JSON.stringify(text)}`
+    : `it begins with the bytes ${Array.from(bytes.subarray(0, 4), (b) => b.toString(16).padStart(2, "0")).join(" ")}`;
+  fail("ValueError", `${name} is no WebAssembly: ${what}; a model is compiled for the target wasm32 (tilewright compile --target wasm32-unknown-unknown)`);
 }
 // The section at the end of a model: a custom one of 24 bytes, whose name has 15.
 const SEAL = new TextEncoder().encode("\0\x18\x0ftilewright.seal");
@@ -100,7 +113,10 @@ function checkSeal(bytes, name) {
   if (said.getInt32(0, true) !== first || said.getInt32(4, true) !== second) fail("ValueError", `${name} is damaged: its checksum is not that of its contents; copy or compile it again`);
 }
 async function opened(place, name) {
-  if (!IN_NODE || /^(https?|data|blob):/.test(place)) return fetch(place);
+  if (!IN_NODE || /^(https?|data|blob):/.test(place))
+    return fetch(place).catch((error) => {
+      throw new TVMError("OSError", `${name} cannot be fetched: ${error.cause?.message || error.message}`, { cause: error });
+    });
   const { readFile } = await builtin("fs/promises");
   try {
     return await readFile(place.startsWith("file:") ? new URL(place) : place);

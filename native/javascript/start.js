@@ -15,6 +15,7 @@ export async function instantiate(source, { numThreads = 1 } = {}) {
   // Bundlers copy the files of addresses that are written like this.
   source ??= numThreads > 1 ? new URL("./tilewright-threads.wasm", import.meta.url) : new URL("./tilewright.wasm", import.meta.url);
   const code = await compiled(source, "the runtime");
+  if (!WebAssembly.Module.imports(code).some((i) => i.name === "tilewright_call")) fail("ValueError", "the runtime is started from tilewright.wasm, but another WebAssembly module was given; loadModule loads models");
   const shared = WebAssembly.Module.imports(code).some((i) => i.kind === "memory");
   if (numThreads > 1 && !shared) fail("ValueError", "this build of the runtime has one thread; tilewright-threads.wasm has more");
   if (shared && typeof SharedArrayBuffer === "undefined")

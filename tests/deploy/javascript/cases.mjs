@@ -127,6 +127,7 @@ export const cases = [
     refused(() => executor.setInput("x", [1, 2]), "ValueError", /2 elements/);
     refused(() => executor.setInput("x", tvm.empty([3, 16])), "ValueError", /3, 16/);
     refused(() => library.getFunction("nothing"), "AttributeError", /no function `nothing`/);
+    refused(() => tvm.createVirtualMachine(library), "TypeError", /not for the virtual machine, but for AotExecutor/);
     same(library.getMetadata().target.triple, "wasm32-unknown-unknown");
     executor.dispose();
     library.dispose();
@@ -180,6 +181,8 @@ export const cases = [
   }],
   ["compiled functions", async ({ tvm, at }) => {
     const library = await tvm.loadModule(await at("functions.wasm"));
+    refused(() => tvm.createExecutor(library), "ValueError", /the library has no model, but functions/);
+    refused(() => library.getFunction("twice_float32")(new Float32Array(5), tvm.empty([5])), "TypeError", /a Float32Array cannot be passed to a function: make it an NDArray/);
     for (const dtype of ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]) {
       const x = tvm.empty([5], dtype).copyFrom([1, 2, 3, 4, 5]), y = tvm.empty([5], dtype);
       library.getFunction(`twice_${dtype}`)(x, y);
@@ -273,7 +276,12 @@ export const cases = [
     }
     check((await tvm.loadModule(new Uint8Array([0, ...good]).subarray(1))).typeKey === "library", "bytes may begin anywhere");
     await refusedLater(tvm.loadModule(good.slice(0, 2000)), "RuntimeError", /the model cannot be compiled by this host/);
-    await refusedLater(tvm.loadModule(new Uint8Array(0)), "RuntimeError", /cannot be compiled/);
+    await refusedLater(tvm.loadModule(new Uint8Array(0)), "ValueError", /the model is no WebAssembly: it is empty; a model is compiled for the target wasm32/);
+    for (const [bytes, words] of [[[0x7f, 0x45, 0x4c, 0x46, 2], /it is a library for Linux \(ELF\)/], [[0x4d, 0x5a, 0x90, 0], /for Windows/], [[0xcf, 0xfa, 0xed, 0xfe], /for macOS/], [[1, 2, 3, 200], /it begins with the bytes 01 02 03 c8/]])
+      await refusedLater(tvm.loadModule(new Uint8Array(bytes)), "ValueError", words);
+    await refusedLater(tvm.loadModule(new TextEncoder().encode("<!doctype html><title>404</title>")), "ValueError", /it is a text that begins with "<!doctype html>/);
+    await refusedLater(tvm.loadModule("http://127.0.0.1:1/model.wasm"), "OSError", /the model \(http:\/\/127.0.0.1:1\/model.wasm\) cannot be fetched: ./);
+    await refusedLater(instantiate(good), "ValueError", /the runtime is started from tilewright.wasm/);
     await refusedLater(tvm.loadModule(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])), "ValueError", /no section `dylink.0`/);
     await refusedLater(tvm.loadModule(5), "TypeError", /not from the number 5/);
     await refusedLater(tvm.loadModule(await at("dense_threads.wasm")), "RuntimeError", /does not fit the runtime, which has no threads/);
