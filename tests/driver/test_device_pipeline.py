@@ -19,6 +19,8 @@ from tilewright.tir.analysis import verify_gpu_code, verify_well_formed
 from tilewright.tir.schedule import Schedule
 
 CUDA = Target("cuda", host="llvm")
+DEPTH = 24
+"""Of the products: three tiles, so that a pipeline has a beginning, a middle and an end."""
 
 
 def kernels(mod: IRModule) -> dict[str, Any]:
@@ -50,6 +52,12 @@ def compiled(program: Any, args: Any = None, target: Any = CUDA, **config: Any) 
     return out
 
 
+def factors(n: int = 16) -> list[Any]:
+    """Of a product: whole numbers, whose sums are exact."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(-3, 4, shape).astype("float32") for shape in ((n, DEPTH), (DEPTH, n))]
+
+
 def check(mod: IRModule, expected: Any, *inputs: Any, tolerance: float = 0) -> None:
     out = np.full(expected.shape, 77, expected.dtype)
     run(mod, [*inputs, out], entry="main", check_races=True)
@@ -57,16 +65,16 @@ def check(mod: IRModule, expected: Any, *inputs: Any, tolerance: float = 0) -> N
 
 
 def gemm(
-    n: int = 32,
+    n: int = 16,
     vthreads: int = 1,
     double_buffer: bool = False,
     pipeline: bool = False,
     stage: bool = False,
     scope: str = "shared",
 ) -> Schedule:
-    """C = A @ B: tiles in shared memory fetched by all threads of a block, accumulators in registers."""
-    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
-    r = te.reduce_axis((0, n), name="k")
+    """C = A @ B, n x DEPTH times DEPTH x n: tiles in shared memory fetched by all threads of a block, accumulators in registers."""
+    a, b = te.placeholder((n, DEPTH), name="A"), te.placeholder((DEPTH, n), name="B")
+    r = te.reduce_axis((0, DEPTH), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
     s = Schedule(te.create_prim_func([a, b, c]))
     block = s.get_block("C")
@@ -115,9 +123,9 @@ def gemm(
     ids=lambda o: "+".join(o) or "plain",
 )  # fmt: skip
 def test_tiled_gemm(options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, (32, 32)).astype("float32") for _ in range(2))
-    mod = compiled(gemm(**options).mod)
+    n = 16 * options.get("vthreads", 1)  # two blocks a side
+    a, b = factors(n)
+    mod = compiled(gemm(n, **options).mod)
     (kernel,) = kernels(mod).values()
     assert calls(kernel).count("tvm_storage_sync") >= 1
     doubled = 2 if options.get("double_buffer") or options.get("pipeline") else 1
@@ -204,8 +212,7 @@ def test_asynchronous_copies_of_a_pipeline() -> None:
     s = gemm(pipeline=True)
     ko = next(rv for rv in s.get_loops(s.get_block("C_update")) if "software_pipeline_stage" in s.get(rv).annotations)
     s.annotate(ko, "software_pipeline_async_stages", [0])
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, (32, 32)).astype("float32") for _ in range(2))
+    a, b = factors()
     mod = compiled(s.mod)
     (kernel,) = kernels(mod).values()
     text = kernel.script()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -43,10 +44,14 @@ def test_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_help(path: Path) -> None:
-    done = run(path.name, "--help")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("usage: ") and "default" in done.stdout
+def test_help(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    told = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert told.startswith("usage: ") and "default" in told
     assert path.name in (ROOT / "docs" / "index.md").read_text()
 
 

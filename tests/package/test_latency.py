@@ -127,7 +127,9 @@ def test_the_reason_of_a_failure_is_its_last_error() -> None:
     assert reason("no traceback\nKilled\n") == "Killed" and reason("\n") == ""
 
 
-@pytest.mark.parametrize("name", ["ppocr_cls", "ppocr_det", "light_squeezenet_random"])
+@pytest.mark.parametrize(
+    "name", ["ppocr_cls", pytest.param("ppocr_det", marks=pytest.mark.slow), "light_squeezenet_random"]
+)
 def test_files_as_torch_modules(name: str) -> None:
     import onnxruntime
     import torch

@@ -38,11 +38,11 @@ for remote in boards:
         np.testing.assert_equal(b.numpy(), a.numpy() + 1)
 
 # A network, deployed on a board.
-batch_size, num_class, image_shape = 1, 10, (3, 32, 32)
+batch_size, num_class, image_shape = 1, 10, (3, 28, 28)
 data_shape = (batch_size, *image_shape)
 out_shape = (batch_size, num_class)
 mod, params = relay.testing.resnet.get_workload(
-    num_layers=18, batch_size=batch_size, image_shape=image_shape, num_classes=num_class
+    num_layers=8, batch_size=batch_size, image_shape=image_shape, num_classes=num_class
 )
 x = np.random.uniform(size=data_shape).astype("float32")
 with tvm.transform.PassContext(opt_level=3):

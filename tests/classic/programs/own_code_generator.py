@@ -91,7 +91,7 @@ def check_result(mod, map_inputs, out_shape, result, target="llvm"):
 
     def update_lib(lib, folder):
         path = os.path.join(folder, "lib.so")
-        lib.export_library(path, fcompile=False, options=["-O2", "-std=c++17"])
+        lib.export_library(path, fcompile=False, options=["-O0", "-std=c++17"])
         return runtime.load_module(path)
 
     te_compiler.get().clear()
@@ -124,9 +124,9 @@ expected = (inputs["x"] + inputs["y"] - inputs["z"]) * np.exp(inputs["p"] + inpu
 
 # Borders by hand.
 mod = tvm.IRModule()
-mod["main"] = AllowedListAnnotator(["add", "subtract", "multiply"], "ccompiler_example").visit(graph())
+mod["main"] = AllowedListAnnotator(["subtract", "multiply"], "ccompiler_example").visit(graph())
 mod = transform.PartitionGraph()(mod)
-assert len(mod.functions) == 5
+assert len(mod.functions) == 3
 mod = transform.InferType()(mod)
 check_result(mod, inputs, (10, 10), expected)
 
