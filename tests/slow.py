@@ -16,3 +16,8 @@ def first_of_each(cases: Iterable[Any]) -> list[Any]:
 def all_but(quick: Collection[str], names: Iterable[str]) -> list[Any]:
     """The names as cases; those that are not among `quick` are slow."""
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
+def seeds(count: int, quick: int, first: int = 0) -> list[Any]:
+    """The numbers first, first + 1, ... of random programs; those beyond the first `quick` are slow."""
+    return [i if i < first + quick else pytest.param(i, marks=pytest.mark.slow) for i in range(first, first + count)]

@@ -106,10 +106,10 @@ def test_broken_graph_is_refused(broken: Any, text: str) -> None:
 
 
 def test_mutated_files() -> None:
-    """68 damaged files, four of each kind; `python -m tests.fuzz.files.mutations --count 500` does more."""
-    counts, problems = survey(0, 68, whole=False)
+    """34 damaged files, two of each kind; `python -m tests.fuzz.files.mutations --count 500` does more."""
+    counts, problems = survey(0, 34, whole=False)
     assert problems == []
-    assert counts["refused"] > 20 and counts["right"]
+    assert counts["refused"] > 10 and counts["right"]
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,14 @@ def results(func: tir.PrimFunc, images: int, height: int, width: int, out: tuple
     return args[-1]
 
 
+@functools.cache
+def unscheduled(height: int, width: int, padding: tuple[int, ...], images: int, out: tuple[int, int]) -> np.ndarray:
+    """The results of a convolution as it is declared; they are the same for all targets."""
+    return results(convolution(height, width, padding), images, height, width, out)
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("images", [1, 2, 3])
 @pytest.mark.parametrize(
     ("shape", "padding", "most"),
     [
@@ -59,7 +66,7 @@ def test_groups_of_images(
         monkeypatch.setattr(chosen.cpu, "core", chosen.cpu.core._replace(winograd_images=most))
         scheduled = schedule_kernel(func, chosen)
     assert 'scope="local"' in scheduled.script() and "vectorized" in scheduled.script()
-    expected = results(func, images, height, width, out)
+    expected = unscheduled(height, width, padding, images, out)
     np.testing.assert_allclose(results(scheduled, images, height, width, out), expected, rtol=1e-4, atol=1e-4)
 
 

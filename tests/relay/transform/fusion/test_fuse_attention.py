@@ -106,8 +106,14 @@ def run(body: relay.Expr, given: dict[str, np.ndarray], target: str) -> np.ndarr
     return module.get_output(0).numpy()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("cpu", ["", " -mcpu=haswell", " -mcpu=x86-64", " -num-cores=1"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("seed", "cpu"),
+    [
+        pytest.param(seed, cpu, marks=[pytest.mark.slow] if cpu and seed > 1 else [])
+        for seed in range(6)
+        for cpu in ("", " -mcpu=haswell", " -mcpu=x86-64", " -num-cores=1")
+    ],
+)
 def test_random_sizes(seed: int, cpu: str) -> None:
     """As the operators that it stands for, by the references of these; with what follows it in its kernel."""
     rng = np.random.default_rng(seed)
