@@ -90,6 +90,14 @@ def test_objects_are_compiled_once(few: Sources, monkeypatch: pytest.MonkeyPatch
     (few.root / "src" / "b.cc").write_text(f'extern "C" int b() {{ return {hash(few.root) % 999}; }}\n')
     assert compiled(machine, files, few)["src_a.o"] == first["src_a.o"]
     assert runs[2:] == ["src/b.cc"]
+    (few.root / "include" / "number.h").write_text('#include "../src/other.h"\n#define NUMBER OTHER\n')
+    (few.root / "src" / "other.h").write_text(f"#define OTHER {hash(few.root) % 1000005}\n")
+    compiled(machine, files, few)
+    assert runs[3:] == ["src/a.cc"]  # which alone includes it
+    (few.root / "src" / "other.h").write_text(f"#define OTHER {hash(few.root) % 1000007}\n")
+    (few.root / "src" / "another.h").write_text("#error nobody includes it\n")
+    compiled(machine, files, few)
+    assert runs[4:] == ["src/a.cc"]
 
 
 def test_what_the_compiler_says_is_in_the_error(few: Sources) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import hashlib
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -179,7 +178,7 @@ def compiled(
     Raises TVMError where zig is missing or fails.
     """
     cold = set((sources.root / COLD_LIST).read_text().split())
-    headers = _headers_digest(sources)
+    folders = (sources.include, sources.root / "src")
     done: dict[str, bytes] = {}
     with temporary_folder("tilewright-native-") as folder, ThreadPoolExecutor(usable_processors()) as pool:
         waiting = {}
@@ -188,10 +187,10 @@ def compiled(
             name = path.relative_to(sources.root).as_posix() if inside else path.name
             level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else HOT
             command = [*_compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
-            own = [f"-I{folder}" for folder in (sources.include, sources.root / "src", *_zig_folders(machine))]
+            own = [f"-I{folder}" for folder in (*folders, *_zig_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
             make = functools.partial(_run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)
-            key = cache.key("native object", _version(tuple(_zig())), *command[3:], headers, path.read_bytes())
+            key = cache.key("native object", _version(tuple(_zig())), *command[3:], *_with_headers(path, folders))
             waiting[pool.submit(_cached, key, make)] = output.name
         try:
             for future in as_completed(waiting):
@@ -287,15 +286,21 @@ def _said(command: Sequence[str]) -> str:
     return done.stdout.strip()
 
 
-def _headers_digest(sources: Sources) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for path in _headers(sources):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', re.MULTILINE)
 
 
-def _headers(sources: Sources) -> Iterable[Path]:
-    return [*sorted(sources.root.rglob("*.h")), *sorted(sources.include.rglob("*.h"))]
+def _with_headers(source: Path, folders: Sequence[Path]) -> list[bytes]:
+    """The content of a source and of the headers in `folders` that it includes, under whichever conditions, in the order of their paths."""
+    found: dict[Path, bytes] = {}
+    waiting = [source]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found[file] = file.read_bytes()
+            names = [os.fsdecode(name) for name in _INCLUDE.findall(found[file])]
+            places = [Path(os.path.normpath(folder / name)) for name in names for folder in (file.parent, *folders)]
+            waiting += [path for path in places if path.is_file()]
+    return [found[path] for path in sorted(found)]
 
 
 def _run(command: Sequence[str], output: Path, what: str) -> bytes:
