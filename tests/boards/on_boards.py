@@ -14,7 +14,6 @@ import tilewright as tvm
 from benchmarks import models
 from tests.boards.boards import BOARDS, Board, serving, session, tilewright
 from tests.driver.tvmc.command import tvmc
-from tilewright import rpc
 from tilewright.contrib import graph_executor
 
 CLOSE = {"rtol": 2e-4, "atol": 2e-5}
@@ -31,11 +30,10 @@ def board(request: pytest.FixtureRequest) -> Board:
 
 
 @pytest.fixture(scope="module")
-def remote(board: Board) -> Iterator[rpc.RPCSession]:
-    with serving(board, "--key=board") as (_, port):
-        found = session(port, "board")
+def port(board: Board) -> Iterator[int]:
+    """The port of its server. What a test compiles is compiled before it begins a session, whose time is limited."""
+    with serving(board, "--key=board") as (_, found):
         yield found
-        del found
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +61,9 @@ def cnn(folder: Path) -> Path:
 
 
 def compiled(model: Path, target: str, output: Path, *options: str) -> Path:
+    """The library `output`, the name of which says what it is: boards share what is not for one of them."""
+    if output.exists():
+        return output
     done = tilewright("compile", model, "--target", target, "-o", output, "--quiet", *options)
     assert done.returncode == 0, done.stderr
     return output
@@ -76,13 +77,14 @@ def run(library: object, device: tvm.Device, inputs: dict[str, np.ndarray]) -> l
     return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
 
 
-def check(remote: rpc.RPCSession, board: Board, model: Path, inputs: dict[str, np.ndarray], folder: Path) -> None:
+def check(port: int, board: Board, model: Path, inputs: dict[str, np.ndarray], folder: Path) -> None:
     pins = [part for name, v in inputs.items() for part in ("--shape", f"{name}={','.join(map(str, v.shape))}")]
     library = compiled(model, board.target, folder / f"{model.stem}-{board.name}.so", *pins)
     own = compiled(model, "llvm", folder / f"{model.stem}-here.so", *pins)
+    want = run(tvm.runtime.load_module(str(own)), tvm.cpu(), inputs)
+    remote = session(port, "board")
     remote.upload(library, "model.so")
     module = remote.load_module("model.so")
-    want = run(tvm.runtime.load_module(str(own)), tvm.cpu(), inputs)
     got = run(module, remote.cpu(), inputs)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, **CLOSE)
@@ -90,15 +92,14 @@ def check(remote: rpc.RPCSession, board: Board, model: Path, inputs: dict[str, n
     timed = executor.module.time_evaluator("run", remote.cpu(), number=2, repeat=2)()
     assert len(timed.results) == 2 and 0 < timed.mean < 60
     print(f"{board.name} {model.stem}: {1000 * timed.mean:.2f} ms a run")
-    remote.remove("model.so")
 
 
-def test_a_small_network(remote: rpc.RPCSession, board: Board, cnn: Path, folder: Path) -> None:
-    check(remote, board, cnn, {"image": np.random.default_rng(1).random((1, 3, 32, 32), "float32")}, folder)
+def test_a_small_network(port: int, board: Board, cnn: Path, folder: Path) -> None:
+    check(port, board, cnn, {"image": np.random.default_rng(1).random((1, 3, 32, 32), "float32")}, folder)
 
 
-def test_a_trained_model(remote: rpc.RPCSession, board: Board, folder: Path) -> None:
-    check(remote, board, Path(models.make("ppocr_cls")), models.inputs("ppocr_cls"), folder)
+def test_a_trained_model(port: int, board: Board, folder: Path) -> None:
+    check(port, board, Path(models.make("ppocr_cls")), models.inputs("ppocr_cls"), folder)
 
 
 @pytest.mark.parametrize("how", ["--executor=graph", "--executor=aot", "--use-vm"])
@@ -118,32 +119,37 @@ def test_tvmc(how: str, board: Board, cnn: Path, folder: Path) -> None:
     np.testing.assert_allclose(*scores, **CLOSE)
 
 
-def test_a_library_for_another_processor(remote: rpc.RPCSession, board: Board, cnn: Path, folder: Path) -> None:
+def test_a_library_for_another_processor(port: int, board: Board, cnn: Path, folder: Path) -> None:
     other = BOARDS["riscv64-linux-gnu" if board.name == "x86_64-linux-gnu" else "x86_64-linux-gnu"]
-    remote.upload(compiled(cnn, other.target, folder / f"cnn-{other.name}.so"), "other.so")
+    library = compiled(cnn, other.target, folder / f"cnn-{other.name}.so")
     names = other.name.split("-")[0], board.name.split("-")[0]
-    with pytest.raises(tvm.TVMError, match=f"other.so was made for {names[0]}, but this machine is {names[1]}"):
-        remote.load_module("other.so")
+    refuses(port, library, f"made for {names[0]}, but this machine is {names[1]}")
 
 
-def test_libraries_for_other_systems(remote: rpc.RPCSession, cnn: Path, folder: Path) -> None:
-    remote.upload(compiled(cnn, "llvm -mtriple=arm64-apple-darwin", folder / "cnn.dylib"), "cnn.dylib")
-    with pytest.raises(tvm.TVMError, match=r"cnn.dylib was made for macOS, but this machine is Linux"):
-        remote.load_module("cnn.dylib")
+def test_libraries_for_other_systems(port: int, cnn: Path, folder: Path) -> None:
+    library = compiled(cnn, "llvm -mtriple=arm64-apple-darwin", folder / "cnn.dylib")
+    refuses(port, library, "made for macOS, but this machine is Linux")
 
 
-def test_a_processor_that_lacks_features(remote: rpc.RPCSession, board: Board, cnn: Path, folder: Path) -> None:
+def refuses(port: int, library: Path, says: str) -> None:
+    remote = session(port, "board")
+    remote.upload(library)
+    with pytest.raises(tvm.TVMError, match=f"{library.name} was {says}"):
+        remote.load_module(library.name)
+
+
+def test_a_processor_that_lacks_features(port: int, board: Board, cnn: Path, folder: Path) -> None:
     attribute, name = board.lacking
-    target = f"{board.target} -mattr={attribute}"
-    if "/" in target:
-        target = f"llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr={attribute}"
-    remote.upload(compiled(cnn, target, folder / f"cnn-{board.name}-{name}.so"), "wide.so")
+    library = compiled(cnn, f"{board.target} -mattr={attribute}", folder / f"cnn-{board.name}-{name}.so")
+    remote = session(port, "board")
+    remote.upload(library, "wide.so")
     with pytest.raises(tvm.TVMError, match=f"this machine lacks the features: {name}"):
         remote.load_module("wide.so")["default"](remote.cpu())
 
 
-def test_a_damaged_library(remote: rpc.RPCSession, board: Board, cnn: Path, folder: Path) -> None:
+def test_a_damaged_library(port: int, board: Board, cnn: Path, folder: Path) -> None:
     library = compiled(cnn, board.target, folder / f"cnn-{board.name}.so").read_bytes()
+    remote = session(port, "board")
     remote.upload(library[: len(library) // 2], "half.so")
     with pytest.raises(tvm.TVMError, match=r"half.so is (cut off|damaged)"):
         remote.load_module("half.so")
