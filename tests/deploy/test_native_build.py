@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,10 +161,15 @@ def test_what_fails_or_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    command = ["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"]
-    with pytest.raises(TVMError, match=r"a disk is full, that of temporary files \(.*TMPDIR.*ZIG_GLOBAL_CACHE_DIR"):
-        native_build._run(command, tmp_path / "x.o", "x")
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = r"a disk is full, that of temporary files \(.*TMPDIR.*ZIG_GLOBAL_CACHE_DIR"
+    with pytest.raises(TVMError, match=full):
+        native_build._run(["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"], tmp_path / "x.o", "x")
+    with pytest.raises(TVMError, match="zig says\nnothing, and ends with status 6"):
+        native_build._run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: argparse.Namespace(free=4096))
+    with pytest.raises(TVMError, match=full):
+        native_build._run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
 
 
 def test_headers_of_systems_are_included_by_their_files_only() -> None:

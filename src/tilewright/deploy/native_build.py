@@ -6,6 +6,7 @@ import fnmatch
 import functools
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -278,7 +279,7 @@ def _said(command: Sequence[str]) -> str:
     """What zig prints. Raises TVMError with its words where it fails."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode or not done.stdout.strip():
-        words = done.stderr.strip()[-4000:] or f"nothing, and ends with status {done.returncode}"
+        words = done.stderr.strip()[-4000:] or _nothing(done.returncode)
         raise TVMError(
             f"zig does not run: `{' '.join(command)}` says\n{words}\nInstall the package ziglang again: pip install --force-reinstall"
             " ziglang"
@@ -309,9 +310,15 @@ def _run(command: Sequence[str], output: Path, what: str) -> bytes:
     if done.returncode == 0 and output.is_file():
         return output.read_bytes()
     said = (done.stderr.strip() or done.stdout.strip())[-4000:]
-    if "NoSpaceLeft" in said or "No space left" in said:
+    # zig aborts without a word where it cannot write its output.
+    full = not said and shutil.disk_usage(output.parent).free < 1 << 20
+    if full or "NoSpaceLeft" in said or "No space left" in said:
         raise TVMError(
             f"building {what} failed: a disk is full, that of temporary files ({output.parent}; TMPDIR sets another) or that of zig's"
             f" own cache ({os.environ.get('ZIG_GLOBAL_CACHE_DIR', '~/.cache/zig')}; ZIG_GLOBAL_CACHE_DIR sets another)"
         )
-    raise TVMError(f"building {what} failed: zig says\n{said}")
+    raise TVMError(f"building {what} failed: zig says\n{said or _nothing(done.returncode)}")
+
+
+def _nothing(status: int) -> str:
+    return f"nothing, and ends with status {status}"
