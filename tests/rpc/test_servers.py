@@ -21,6 +21,7 @@ import pytest
 import tilewright as tvm
 from tests.rpc.test_sessions import add_one, functions
 from tilewright import rpc, te
+from tilewright.exec import query_rpc_tracker
 from tilewright.rpc import base
 from tilewright.rpc.serving import FOLDERS
 from tilewright.support.errors import RPCError
@@ -420,6 +421,15 @@ def test_programs_of_the_command_line() -> None:
         lost.returncode == 1
         and lost.stderr == "error: an address is host:port, such as 127.0.0.1:9190, but 'nowhere' was given\n"
     )
+
+
+def test_a_tracker_that_is_not_there_has_no_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """At once: others wait for it to come up."""
+    port, start = socket.create_server(("127.0.0.1", 0)).getsockname()[1], time.monotonic()
+    assert query_rpc_tracker.main(["--port", str(port)]) == 1
+    found = capsys.readouterr()
+    assert found.out == "" and f"cannot connect to 127.0.0.1:{port}: Connection refused: nothing listens" in found.err
+    assert time.monotonic() - start < 10
 
 
 def test_folders_of_other_programs_stay() -> None:

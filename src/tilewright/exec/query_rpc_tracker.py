@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.q
     parser.add_argument("--tls-ca", metavar="FILE", help="a file of certificates; the tracker must have one of them")
     options = parser.parse_args(argv)
     try:
-        print(f"Tracker address {options.host}:{options.port}\n")
-        print(connect_tracker(options.host, options.port, options.key_file, options.tls_ca).text_summary())
+        tracker = connect_tracker(options.host, options.port, options.key_file, options.tls_ca, up_in=0)
+        print(f"Tracker address {options.host}:{options.port}\n\n{tracker.text_summary()}")
     except TVMError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -98,6 +98,14 @@ def split_random_key(key: str, delimiter: str = ":") -> tuple[str, str]:
     return prefix, delimiter + number
 
 
+def why_not(error: OSError) -> str:
+    """Why a connection failed, and what to look at."""
+    reason = error.strerror or str(error)
+    if error.errno != errno.ECONNREFUSED:
+        return reason
+    return f"{reason}: nothing listens there; one on another machine must be started with --host 0.0.0.0"
+
+
 def connect_with_retry(addr: tuple[str, int], timeout: float = 60, retry_period: float = 5) -> socket.socket:
     """A connection to a host that may not be up yet: tried every `retry_period` seconds. Raises RPCError after `timeout` seconds."""
     start = time.monotonic()
@@ -106,12 +114,11 @@ def connect_with_retry(addr: tuple[str, int], timeout: float = 60, retry_period:
             return connect_once(addr)
         except OSError as error:
             if error.errno not in (errno.ECONNREFUSED, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):
-                raise RPCError(f"cannot connect to {addr[0]}:{addr[1]}: {error.strerror or error}") from error
+                raise RPCError(f"cannot connect to {addr[0]}:{addr[1]}: {why_not(error)}") from error
             waited = time.monotonic() - start
             if waited + retry_period > timeout:
-                raise RPCError(
-                    f"cannot connect to {addr[0]}:{addr[1]} for {waited:.0f} s: {error.strerror or error}"
-                ) from error
+                tried = f" for {waited:.0f} s" if waited > 1 else ""
+                raise RPCError(f"cannot connect to {addr[0]}:{addr[1]}{tried}: {why_not(error)}") from error
             logger.warning("cannot connect to %s:%s yet; next try in %g s", *addr[:2], retry_period)
             time.sleep(retry_period)
 

@@ -258,7 +258,7 @@ def _connected(addr: tuple[str, int], what: str, context: ssl.SSLContext | None)
     try:
         sock = base.connect_once(addr, ANSWERS_IN)
     except OSError as error:
-        raise RPCError(f"cannot connect to {what} {where}: {error.strerror or error}") from error
+        raise RPCError(f"cannot connect to {what} {where}: {base.why_not(error)}") from error
     return sock if context is None else tls.over(sock, context, addr[0], where, ANSWERS_IN)
 
 
@@ -308,19 +308,20 @@ class TrackerSession:
         addr: tuple[str, int],
         key_file: str | os.PathLike[str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
+        up_in: float = 60,
     ) -> None:
         self._addr, self._key_file, self._tls_ca = addr, key_file, tls_ca
         self._sock: socket.socket | None = None
         self._secret, self._context = handshake.read_secret(key_file), tls.connecting(tls_ca)
-        self._connect()
+        self._connect(up_in)
 
     def __del__(self) -> None:
         self.close()
 
-    def _connect(self, tries: float = 60, answers: float | None = None) -> None:
-        """tries: seconds in which the tracker may come up. answers: seconds that it has for the handshake; default: ANSWERS_IN."""
+    def _connect(self, up_in: float = 60, answers: float | None = None) -> None:
+        """up_in: seconds in which the tracker may come up. answers: seconds that it has for the handshake; default: ANSWERS_IN."""
         where, answers = f"{self._addr[0]}:{self._addr[1]}", answers or ANSWERS_IN
-        sock = base.connect_with_retry(self._addr, tries)
+        sock = base.connect_with_retry(self._addr, up_in)
         if self._context is not None:
             sock = tls.over(sock, self._context, self._addr[0], f"the tracker {where}", answers)
         self._sock = sock
@@ -466,8 +467,13 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def connect_tracker(
-    url: str, port: int, key_file: str | os.PathLike[str] | None = None, tls_ca: str | os.PathLike[str] | None = None
+    url: str,
+    port: int,
+    key_file: str | os.PathLike[str] | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
+    up_in: float = 60,
 ) -> TrackerSession:
-    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. tls_ca: a file of certificates;
-    the tracker and its servers must have one of them, or one that they have signed. Raises RPCError if there is no tracker."""
-    return TrackerSession((url, port), key_file, tls_ca)
+    """A connection to a tracker. key_file: a file with the secret of the tracker and of its servers. tls_ca: a file of certificates; the
+    tracker and its servers must have one of them, or one that they have signed. up_in: seconds in which the tracker may come up. Raises
+    RPCError if there is no tracker."""
+    return TrackerSession((url, port), key_file, tls_ca, up_in)
