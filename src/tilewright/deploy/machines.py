@@ -49,11 +49,15 @@ class Machine:
     cpu: str = ""
     options: tuple[str, ...] = ()
     """Options of the compiler beside those of the system."""
+    hot: str = "-O2"
+    """The optimisation of sources whose speed matters."""
     also: str = ""
     """A machine whose library is put beside the one of this machine."""
 
 
-LINUX = System("Linux", ELF, ("posix", "linux", "libcxx"), links=("-Wl,--gc-sections", "-ldl", "-lpthread"))
+LINUX = System(
+    "Linux", ELF, ("posix", "linux", "libcxx"), links=("-Wl,--gc-sections", "-Wl,--hash-style=gnu", "-ldl", "-lpthread")
+)
 
 LARGE_FILES = ("-D_FILE_OFFSET_BITS=64",)
 """For systems of 32 bits, whose files may have more bytes and numbers than these hold."""
@@ -117,7 +121,7 @@ MACHINES = {
         Machine("riscv64-linux-gnu", "riscv64-unknown-linux-gnu", "riscv64-linux-gnu.2.28", LINUX),
         Machine("wasm32", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY, WEBASSEMBLY_CPU, also="wasm32-threads"),
         Machine("wasm32-threads", "wasm32-unknown-unknown", "wasm32-wasi", WEBASSEMBLY_THREADS, WEBASSEMBLY_CPU + "+atomics"),
-        Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX, options=LARGE_FILES),
+        Machine("i686-linux-gnu", "i686-unknown-linux-gnu", "x86-linux-gnu.2.28", LINUX, options=LARGE_FILES, hot="-Os"),
         Machine("x86_64-windows-gnu", "x86_64-pc-windows-gnu", "x86_64-windows-gnu", WINDOWS),
         Machine("aarch64-macos", "arm64-apple-macosx11.0.0", "aarch64-macos.11.0", MACOS),
     )

@@ -31,8 +31,10 @@ Report = Callable[[int, int, str], None]
 COMMON = (
     "-std=c++17", "-g0", "-DNDEBUG", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections",
     "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-rtti",
+    # std::function with a table of what its types share, instead of a class for each: 3 % less code. No function crosses into libc++.
+    "-D_LIBCPP_ABI_OPTIMIZED_FUNCTION",
 )  # fmt: skip
-HOT, COLD = "-O2", "-Os"
+COLD = "-Os"
 COLD_LIST = "cold_sources.txt"
 """Names of the sources whose code is to be small rather than fast."""
 
@@ -186,7 +188,7 @@ def compiled(
         for path in files:
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
-            level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else HOT
+            level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else machine.hot
             command = [*_compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
             own = [f"-I{folder}" for folder in (*folders, *_zig_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
