@@ -21,7 +21,7 @@ import pytest
 import tilewright as tvm
 from tests.rpc.test_sessions import add_one, functions
 from tilewright import rpc, te
-from tilewright.exec import query_rpc_tracker
+from tilewright.exec import query_rpc_tracker, rpc_proxy, rpc_server, rpc_tracker
 from tilewright.rpc import base
 from tilewright.rpc.serving import FOLDERS
 from tilewright.support.errors import RPCError
@@ -423,8 +423,12 @@ def test_programs_of_the_command_line() -> None:
     )
 
 
-def test_a_tracker_that_is_not_there_has_no_status(capsys: pytest.CaptureFixture[str]) -> None:
-    """At once: others wait for it to come up."""
+def test_programs_that_cannot_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    """The status of a tracker that is not there fails at once; who works with one waits for it to come up."""
+    options = ["--host", "no.such.host.invalid", "--silent"]
+    for program in (rpc_server, rpc_tracker, rpc_proxy):  # the classic programs were given what their parsers had read
+        assert program.main(program.parser().parse_args(options)) == program.main(options) == 1
+        assert capsys.readouterr().err.count("error: cannot listen on no.such.host.invalid") == 2
     port, start = socket.create_server(("127.0.0.1", 0)).getsockname()[1], time.monotonic()
     assert query_rpc_tracker.main(["--port", str(port)]) == 1
     found = capsys.readouterr()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.runtime.simulator import simulator
 from tilewright import relay, rpc, te
 from tilewright.contrib import graph_executor
 from tilewright.support.errors import RPCError
@@ -112,6 +113,22 @@ def test_arrays(remote: rpc.RPCSession) -> None:
         remote.get_function("tests.rpc.total")(tvm.nd.array(x))
     with pytest.raises(RPCError, match="the server has no device cuda\\(0\\); it has cpu"):
         tvm.nd.empty((2,), "float32", remote.cuda(0))
+
+
+def test_arrays_on_devices_that_are_no_cpu() -> None:
+    """The memory is in the server's process alone, whose simulator the CPU cannot touch."""
+    simulator()
+    server = rpc.Server("127.0.0.1", 0, silent=True)
+    remote = rpc.connect("127.0.0.1", server.port, session_timeout=60)
+    device, x = remote.device("vpi", 0), np.arange(12, dtype="float32").reshape(3, 4)
+    assert device.exist and str(device).endswith(":vpi(0)")
+    a, b = tvm.nd.array(x, device), tvm.nd.empty((3, 4), "float32", remote.cpu(0))
+    np.testing.assert_array_equal(a.copyto(b).numpy(), x)
+    c = b.copyto(tvm.nd.empty((3, 4), "float32", device))
+    device.sync()
+    np.testing.assert_array_equal(c.numpy(), x)
+    assert simulator().is_free()  # that of this process
+    server.terminate()
 
 
 def test_types_of_devices_that_nobody_knows_are_not_remote(remote: rpc.RPCSession) -> None:

@@ -77,9 +77,9 @@ def _example(folder: Path) -> list[str]:
     return sorted(map(str, folder.iterdir()), key=lambda file: not file.endswith(EXAMPLE))
 
 
-def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_proxy") -> int:
-    """Join servers and clients until Ctrl-C."""
-    options = parser(prog).parse_args(argv)
+def main(args: argparse.Namespace | list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_proxy") -> int:
+    """Join servers and clients until Ctrl-C. args: the options that `parser` read, or their words; default: those of the command line."""
+    options = args if isinstance(args, argparse.Namespace) else parser(prog).parse_args(args)
     index, resources = options.index_page, [_resource(text) for text in options.resource]
 
     def start() -> Proxy:

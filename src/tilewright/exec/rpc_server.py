@@ -34,9 +34,9 @@ def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.Argum
     return found
 
 
-def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_server") -> int:
-    """Serve until Ctrl-C."""
-    options = parser(prog).parse_args(argv)
+def main(args: argparse.Namespace | list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_server") -> int:
+    """Serve until Ctrl-C. args: the options that `parser` read, or their words; default: those of the command line."""
+    options = args if isinstance(args, argparse.Namespace) else parser(prog).parse_args(args)
     return running.run(
         lambda: Server(
             options.host,

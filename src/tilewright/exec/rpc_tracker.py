@@ -21,9 +21,11 @@ def parser(prog: str = "python -m tilewright.exec.rpc_tracker") -> argparse.Argu
     return found
 
 
-def main(argv: list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_tracker") -> int:
-    """Track until Ctrl-C."""
-    options = parser(prog).parse_args(argv)
+def main(
+    args: argparse.Namespace | list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_tracker"
+) -> int:
+    """Track until Ctrl-C. args: the options that `parser` read, or their words; default: those of the command line."""
+    options = args if isinstance(args, argparse.Namespace) else parser(prog).parse_args(args)
     return running.run(
         lambda: Tracker(
             options.host,
