@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import re
+import shlex
 import shutil
 import struct
 import sys
@@ -265,3 +266,16 @@ def test_a_full_disk_under_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
         TVMError, match="^temporary files cannot be written in .*: No space left on device; free some space there"
     ):
         c_source.compile_source("int full;", "c")
+
+
+def test_a_compiler_that_is_asked_for_its_version_leaves_nothing_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As zig's for macOS did: an empty `a.o` in the folder of the user."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "compiler"
+    real = shlex.join(c_source.compiler_command("c"))
+    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && : > a.o\nexec {real} "$@"\n')
+    script.chmod(0o755)
+    c_source.compile_source("int one(void) { return 1; }", "c", cc="./compiler")
+    assert [p.name for p in tmp_path.iterdir()] == ["compiler"]

@@ -130,10 +130,14 @@ def _version(command: tuple[str, ...], files: str) -> str:
     key = cache.key("compiler", *command, files)
     found = cache.get(key)
     if found is None:
-        try:
-            done = subprocess.run([*command, "--version"], capture_output=True, check=False)
-        except OSError as error:
-            raise TVMError(f"the compiler cannot be run: {said(error)}") from error
+        program = shutil.which(command[0])
+        asked = [os.path.abspath(program) if program else command[0], *command[1:], "--version"]
+        # In a folder of its own: zig's compiler for macOS, asked for its version, leaves an empty object where it runs.
+        with temporary_folder("tilewright-cc-") as folder:
+            try:
+                done = subprocess.run(asked, capture_output=True, check=False, cwd=folder)
+            except OSError as error:
+                raise TVMError(f"the compiler cannot be run: {said(error)}") from error
         found = done.stdout
         cache.put(key, found)
     return f"{files}\n{found.decode(errors='replace')}"
