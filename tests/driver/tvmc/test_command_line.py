@@ -58,6 +58,14 @@ def test_a_package_is_run(place: Path) -> None:
     np.testing.assert_allclose(best, [np.argsort(row)[::-1][:2], np.sort(row)[::-1][:2]], rtol=1e-5)
 
 
+def test_options_may_be_shortened(place: Path) -> None:
+    """The classic tutorial writes `tvmc run --output`."""
+    options = ["--inputs", place / "x.npz", "--output", place / "short.npz"]
+    assert tvmc("run", *options, place / "dense.tar") == (0, "", "")
+    with np.load(place / "short.npz") as found:
+        assert found["output_0"].shape == (4, 8)
+
+
 def test_inputs_are_filled(place: Path) -> None:
     assert not outputs(place, place / "dense.tar", "--fill-mode", "zeros")["output_0"].any()
     ones = [outputs(place, place / "dense.tar", "--fill-mode", "ones")["output_0"] for _ in range(2)]
