@@ -19,7 +19,7 @@ import tilewright as tvm
 from tests.rpc.test_servers import until
 from tests.rpc.test_sessions import functions
 from tilewright import rpc
-from tilewright.rpc import base
+from tilewright.rpc import base, websocket
 from tilewright.support.errors import RPCError
 
 
@@ -135,6 +135,16 @@ def test_web_sockets(proxy: rpc.Proxy) -> None:
                 assert (tvm.nd.array(data[:size], remote.cpu(0)).numpy() == data[:size]).all()
             del remote
         page.terminate()
+
+
+@pytest.mark.parametrize("at", [0, 1, 6])
+@pytest.mark.parametrize("size", [1, 4, 7, 1000])
+def test_masks_of_frames(size: int, at: int) -> None:
+    """RFC 6455, section 5.3: byte i of a frame is combined with byte i mod 4 of its mask."""
+    data, mask = bytes(i % 251 for i in range(size)), b"\x01\x20\x83\xf4"
+    wanted = bytes(byte ^ mask[(at + i) % 4] for i, byte in enumerate(data))
+    assert websocket._masked(data, mask, at) == wanted
+    assert websocket._masked(wanted, mask, at) == data
 
 
 def get(proxy: rpc.Proxy, path: str, **headers: str) -> http.client.HTTPResponse:

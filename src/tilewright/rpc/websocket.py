@@ -112,8 +112,9 @@ def _masked(data: bytes, mask: bytes, at: int) -> bytes:
     """Masks, or takes a mask away; at: how many bytes of the frame came before."""
     if not mask or not data:
         return data
-    turned = np.frombuffer(mask, np.uint8)[(np.arange(4) + at) % 4]
-    return (np.frombuffer(data, np.uint8) ^ np.resize(turned, len(data))).tobytes()
+    turn = at % 4
+    repeated = np.frombuffer((mask[turn:] + mask[:turn]) * (len(data) // 4 + 1), np.uint8, len(data))
+    return (np.frombuffer(data, np.uint8) ^ repeated).tobytes()
 
 
 def _accept(key: str) -> str:
