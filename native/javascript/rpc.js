@@ -67,7 +67,8 @@ export class RPCServer {
       this.log("the session has ended");
     } catch (error) {
       if (this.#stopped) throw error;
-      this.log(`the session has ended: ${error.message}`); // a client that is gone, or sent nonsense; the next one may come
+      // The next client may come. The proxy closes a connection whose client is gone.
+      this.log(`the session has ended: ${error.name === "ConnectionError" ? "the client or the proxy is gone" : error.message}`);
     } finally {
       clearTimeout(clock);
       instance.dispose();
