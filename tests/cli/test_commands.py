@@ -156,6 +156,11 @@ def test_time_left_is_that_of_what_is_counted(
         with mock.patch.object(screen.time, "monotonic", lambda second=second: begun + second):
             report(done, total, "")
     assert capsys.readouterr().err == "compiling kernels: 1 of 28, about 27 s left\n"
+    # A second count, such as that of the runtime with threads, is not measured from the beginning of the first.
+    for second, done, total in ((90, 28, 28), (100, 1, 28), (102, 2, 28)):
+        with mock.patch.object(screen.time, "monotonic", lambda second=second: begun + second):
+            report(done, total, "")
+    assert capsys.readouterr().err == "compiling kernels: 2 of 28, about 52 s left\n"
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,12 +163,14 @@ def line_report(title: str) -> Report:
     """Progress as lines, for logs. The time left is estimated from reports with numbers only, not from importing and passes."""
     shown = time.monotonic()
     begun: tuple[float, int] | None = None
+    last = 0
 
     def report(done: int, total: int, what: str) -> None:
-        nonlocal shown, begun
+        nonlocal shown, begun, last
         now = time.monotonic()
-        if begun is None and total:
+        if total and (begun is None or done < last):  # or the next of several counts
             begun = now, done
+        last = done
         if begun is not None and begun[1] < done < total and now - shown >= QUIET_SECONDS:
             shown = now
             left = (now - begun[0]) / (done - begun[1]) * (total - done)
