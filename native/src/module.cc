@@ -258,10 +258,17 @@ class LibraryModule : public ModuleImpl {
         return from_ref(make_executor(module, code_, devices_of(Args{args.values, args.count - 1}, 0), Ref<TensorObject>::share(bytecode.v_obj)));
       });
     }
+    if (name == "vm_load_executable" && JsonReader(code_.metadata).read()["executor"].string == "vm") {
+      return make_function([this, module](Args) { return from_ref(make_late_machine(module, code_)); });
+    }
     if (name == "get_metadata") {
       return make_function([this, module](Args) { return from_string(code_.metadata); });
     }
     return {};
+  }
+  std::vector<std::string> function_names() override {
+    if (code_.metadata.empty()) return {};
+    return {"default", model_name(), "debug_create", "get_graph_json", "get_metadata", "load_executable", "vm_load_executable"};
   }
 
  private:

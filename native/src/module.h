@@ -20,6 +20,8 @@ class ModuleImpl {
   // What tells its class: the address of the class's kClass.
   virtual const void* class_of() const { return nullptr; }
   virtual Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) = 0;
+  // Those of its functions that can be listed, for messages.
+  virtual std::vector<std::string> function_names() { return {}; }
   // For the module's own code, which may keep it: a function that does not keep the module alive.
   virtual Ref<FunctionObject> inner_function(const std::string&, ModuleObject*) { return {}; }
   // The compiled code that it holds, if it is a library.
@@ -38,6 +40,12 @@ struct ModuleObject : ObjectBase<ModuleObject> {
 template <typename T>
 T* implementation(ModuleObject* module) {
   return module->impl->class_of() == &T::kClass ? static_cast<T*>(module->impl.get()) : nullptr;
+}
+template <typename T>
+std::vector<std::string> keys(const std::map<std::string, T>& methods) {
+  std::vector<std::string> all;
+  for (auto& m : methods) all.push_back(m.first);
+  return all;
 }
 Ref<ModuleObject> make_module(std::unique_ptr<ModuleImpl> impl);
 ModuleObject* as_module(const TVMFFIAny& value);
@@ -84,6 +92,8 @@ DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted);
 Ref<ModuleObject> make_graph_executor(Ref<ModuleObject> module, const std::string& graph_json, std::vector<DLDevice> devices, bool debug);
 Ref<ModuleObject> make_machine(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const Json& meta,
                                Ref<TensorObject> constants, Ref<TensorObject> bytecode, std::vector<DLDevice> devices);
+// The same as classic programs open it: its function `init` tells the devices.
+Ref<ModuleObject> make_late_machine(Ref<ModuleObject> library_module, const Code& code);
 
 // Throws when this CPU cannot run what the metadata describes.
 void check_cpu(const Json& meta);

@@ -73,8 +73,20 @@ class SharedLibrary : public Library {
 };
 
 const int shared_libraries_registered = [] {
+  // (path, format or nothing): a library, or what the function for files of another format makes of it.
   register_global("runtime.ModuleLoadFromFile", [](Args args) {
-    std::string path = as_string(args[0]);
+    std::string path = as_string(args[0]), format = args.count > 1 ? as_string(args[1]) : "";
+    const size_t dot = path.find_last_of("./\\");
+    if (format.empty() && dot != std::string::npos && path[dot] == '.') format = path.substr(dot + 1);
+    if (auto loader = get_global("runtime.module.loadfile_" + format)) {
+      TVMFFIAny given[] = {args[0], none()};
+      given[1].type_index = kTVMFFIRawStr;
+      given[1].v_c_str = format.c_str();
+      TVMFFIAny made = call(loader.get(), given, 2);
+      if (made.type_index == kTVMFFIModule) return made;
+      destroy(made);
+      fail("TypeError", "`runtime.module.loadfile_%s` must return a module", format.c_str());
+    }
     check_shared_library(path);
     return from_ref(library_module(std::make_shared<SharedLibrary>(path), "", {}));
   });

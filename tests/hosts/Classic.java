@@ -59,7 +59,7 @@ public final class Classic {
     expect(empty.asFloatArray().length == 0, "an empty array");
 
     expect(errorOf(() -> id.call("x").asLong()).equals("TypeError: an integer was expected, but the value is of the kind STR"), "another kind");
-    expect(errorOf(() -> system.getFunction("none")).equals("AttributeError: the module has no function none"), "no function");
+    expect(errorOf(() -> system.getFunction("none")).equals("AttributeError: the module has no function `none`"), "no function");
     expect(errorOf(() -> Module.load("/nowhere.so")).startsWith("FileNotFoundError: "), "no file");
     expect(Function.getFunction("no.such") == null, "no global function");
     Function.register("java.f", all -> 1);

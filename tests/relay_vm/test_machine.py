@@ -148,6 +148,32 @@ def test_wrong_calls(vm: VirtualMachine, call: Any, kind: type[Exception], text:
     assert str(caught.value).startswith(text)
 
 
+def test_arguments_that_were_set_before(vm: VirtualMachine) -> None:
+    vm.set_input("main", y=Y, x=X)
+    np.testing.assert_array_equal(vm.run()[1].numpy(), X - Y)
+    vm.set_one_input("main", "x", Y)
+    np.testing.assert_array_equal(vm.invoke("main")[0].numpy(), Y + Y)
+    with pytest.raises(ValueError, match="the input `x` of scale was not set; call set_input first"):
+        vm.invoke("scale")
+
+
+def test_as_classic_programs_open_it(exe: Executable) -> None:
+    machine = exe["vm_load_executable"]()
+    with pytest.raises(
+        RuntimeError, match="has no devices yet, so that it has no function `invoke`; call `init` first"
+    ):
+        machine["invoke"]
+    with pytest.raises(TypeError, match="init takes the type, the number and the kind of allocator of each device"):
+        machine["init"](1, 0)
+    for others in ([], [1, 0, 1]):  # the CPU once more, as for programs of another device
+        machine["init"](1, 0, VirtualMachine.POOLED_ALLOCATOR, *others)
+        machine["set_input"]("main", tvm.nd.array(X), tvm.nd.array(Y))
+        np.testing.assert_array_equal(machine["invoke"]("main")[0].numpy(), X + Y)
+    assert not machine.implements_function("no_such")
+    ahead = relay.build(relay.parse("def @main(%x: Tensor[(2), float32]) { tanh(%x) }"), "llvm").lib
+    assert not ahead.implements_function("vm_load_executable")
+
+
 def test_recursion_without_base_case() -> None:
     mod = relay.parse("def @main(%n: int32) -> int32 { @main(%n + 1) * 2 }")
     vm = VirtualMachine(compile(mod, "llvm"), tvm.cpu(), depth_limit=5000)

@@ -422,6 +422,18 @@ def test_bad_library_files(tmp_path):
             runtime.load_module(tmp_path / name)
 
 
+def test_near_names_of_functions(model):
+    for module, name, near in (
+        (model, "defualt", "; did you mean `default`?"),
+        (model["default"](tvm.cpu()), "set_imput", "; did you mean `set_input`?"),
+        (model["default"](tvm.cpu()), "get_inputt", "; did you mean `get_input`?"),
+        (model["default"](tvm.cpu()), "quite_another", ""),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            module[name]
+        assert str(caught.value) == f"the module has no function `{name}`{near}"
+
+
 def test_imports_and_lookup(model, libraries):
     other = runtime.load_module(libraries[1])
     with pytest.raises(AttributeError, match="the module has no function `add_one`"):
@@ -459,6 +471,28 @@ def test_a_library_that_was_written_over(tmp_path, monkeypatch):
         module(runtime.array(np.ones(4, "float32")), out)
         assert out.numpy()[0] == factor
     assert [p.name for p in tmp_path.iterdir()] == ["scaled.so"]
+
+
+def test_files_of_a_format_of_ones_own(tmp_path):
+    path = tmp_path / "numbers.scale"
+    path.write_text("3")
+    seen = []
+
+    @tvm.register_func("runtime.module.loadfile_scale", override=True)
+    def load(name, fmt):
+        seen.append((name, fmt))
+        factor, a = float(Path(name).read_text()), te.placeholder((4,), name="a")
+        scaled = te.compute((4,), lambda i: a[i] * factor)
+        return tvm.build(te.create_prim_func([a, scaled]), target="llvm", name="scale")
+
+    tvm.register_func("runtime.module.loadfile_half", lambda name, fmt: None, override=True)
+    out = tvm.nd.empty((4,))
+    runtime.load_module(path)["scale"](tvm.nd.array(np.float32([1, 2, 3, 4])), out)
+    np.testing.assert_array_equal(out.numpy(), [3, 6, 9, 12])
+    assert runtime.load_module(str(path), "scale").implements_function("scale")
+    assert seen == [(str(path), "scale")] * 2
+    with pytest.raises(TypeError, match="`runtime.module.loadfile_half` must return a module"):
+        runtime.load_module(path, "half")
 
 
 def test_library_is_small():

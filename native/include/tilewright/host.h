@@ -90,8 +90,13 @@ class Function : public Value {
   // A function of the runtime, or one that the program registered, by its name.
   static Function global(const std::string& name) {
     detail::Held found = detail::find_global(name);
-    if (!found.get()) throw Error("ValueError", "there is no global function " + name);
+    if (!found.get()) throw Error("ValueError", "there is no global function `" + name + "`" + did_you_mean(Value(), name));
     return Function(owned(detail::of_object(found.release())));
+  }
+  // "; did you mean ...?" with near names of a module's functions, or of global ones (no module); empty where no name is near.
+  static std::string did_you_mean(const Value& module, const std::string& name) {
+    detail::Held ask = detail::find_global("runtime.NearFunctions");
+    return ask.get() ? Function(owned(detail::of_object(ask.release())))(module, name).string() : std::string();
   }
   Value call(const std::vector<Value>& args) const {
     std::vector<TVMFFIAny> given;
@@ -138,7 +143,7 @@ class Module : public Value {
   static Module load(const std::string& path) { return Module(Function::global("runtime.ModuleLoadFromFile")(path)); }
   Function operator[](const std::string& name) const {
     Value found = Function::global("runtime.ModuleGetFunction")(*this, name, false);
-    if (found.is_none()) throw Error("AttributeError", "the module has no function " + name);
+    if (found.is_none()) throw Error("AttributeError", "the module has no function `" + name + "`" + Function::did_you_mean(*this, name));
     return Function(found);
   }
 };

@@ -14,7 +14,7 @@ namespace {
 
 // Texts that this thread was given last.
 struct Last {
-  std::string error, text;
+  std::string error, backtrace, text;
   TVMByteArray bytes;
   std::vector<std::string> names;
   std::vector<const char*> list;
@@ -91,9 +91,13 @@ extern "C" {
 
 const char* TVMGetLastError() {
   auto error = take_raised();
-  if (error) last().error = error->kind + ": " + error->message;
+  if (error) last().error = error->kind + ": " + error->message, last().backtrace = error->backtrace;
   set_raised(std::move(error));
   return last().error.c_str();
+}
+const char* TVMGetLastBacktrace() {
+  TVMGetLastError();
+  return last().backtrace.empty() ? nullptr : last().backtrace.c_str();
 }
 void TVMAPISetLastError(const char* message) {
   // A name in front of the message is the kind.
@@ -102,8 +106,8 @@ void TVMAPISetLastError(const char* message) {
   set_raised(kind ? std::string(message, end) : "InternalError", kind ? message + end + 2 : message);
 }
 
-int TVMModLoadFromFile(const char* file_name, const char*, TVMModuleHandle* out) {
-  return guarded([&] { *out = call_global("runtime.ModuleLoadFromFile", {view(file_name)}).v_ptr; });
+int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandle* out) {
+  return guarded([&] { *out = call_global("runtime.ModuleLoadFromFile", {view(file_name), view(format)}).v_ptr; });
 }
 int TVMModImport(TVMModuleHandle module, TVMModuleHandle other) {
   return guarded([&] { call_global("runtime.ModuleImport", {view(module), view(other)}); });
@@ -121,6 +125,7 @@ int TVMObjectFree(TVMObjectHandle object) {
 }
 TW_ALIAS(TVMModFree, TVMObjectFree) int TVMModFree(TVMModuleHandle);
 TW_ALIAS(TVMFuncFree, TVMObjectFree) int TVMFuncFree(TVMFunctionHandle);
+int TVMByteArrayFree(TVMByteArray*) { return 0; }
 
 int TVMFuncCall(TVMFunctionHandle func, TVMValue* values, int* codes, int count, TVMValue* ret, int* ret_code) {
   return guarded([&] {

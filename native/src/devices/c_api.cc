@@ -30,6 +30,12 @@ const int attributes_registered = [] {
     set_current_stream(device, stream);
     return none();
   });
+  register_global("runtime.GetCurrentStream", [](Args args) {
+    TVMFFIAny found = none();
+    found.v_ptr = current_stream({static_cast<int32_t>(as_int(args[0], "a device's type")), static_cast<int32_t>(as_int(args[1], "a device's number"))});
+    if (found.v_ptr) found.type_index = kTVMFFIOpaquePtr;
+    return found;
+  });
   return 0;
 }();
 

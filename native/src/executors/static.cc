@@ -31,8 +31,8 @@ Slot read_slot(const Json& item) {
   return slot;
 }
 
-StaticExecutor::Method StaticExecutor::find_method(const std::string& name) const {
-  static const std::map<std::string, Method> methods = {
+const std::map<std::string, StaticExecutor::Method>& StaticExecutor::methods() {
+  static const std::map<std::string, Method> all = {
       {"set_input", &StaticExecutor::set_input}, {"set_input_zero_copy", &StaticExecutor::set_input_zero_copy},
       {"set_output_zero_copy", &StaticExecutor::set_output_zero_copy}, {"get_input", &StaticExecutor::get_input},
       {"get_output", &StaticExecutor::get_output}, {"copy_output", &StaticExecutor::get_output}, {"run", &StaticExecutor::run},
@@ -43,9 +43,13 @@ StaticExecutor::Method StaticExecutor::find_method(const std::string& name) cons
       {"get_metadata", &StaticExecutor::get_metadata}, {"is_bound", &StaticExecutor::is_bound},
       {"is_param", &StaticExecutor::is_param}, {"load_params", &StaticExecutor::load_params},
       {"share_params", &StaticExecutor::share_params}};
-  auto it = methods.find(name);
-  return it == methods.end() ? nullptr : it->second;
+  return all;
 }
+StaticExecutor::Method StaticExecutor::find_method(const std::string& name) const {
+  auto it = methods().find(name);
+  return it == methods().end() ? nullptr : it->second;
+}
+std::vector<std::string> StaticExecutor::function_names() { return keys(methods()); }
 Ref<FunctionObject> StaticExecutor::get_function(const std::string& name, ModuleObject* self) {
   Method method = find_method(name);
   if (!method) return {};

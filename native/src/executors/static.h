@@ -32,10 +32,12 @@ class StaticExecutor : public ModuleImpl {
   static constexpr char kClass = 0;
   const void* class_of() const override { return &kClass; }
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override;
+  std::vector<std::string> function_names() override;
 
  protected:
   using Method = TVMFFIAny (StaticExecutor::*)(Args);
   virtual Method find_method(const std::string& name) const;
+  static const std::map<std::string, Method>& methods();
   // The memory of an input or output is another one from now on.
   virtual void bind() = 0;
   virtual TVMFFIAny run(Args) = 0;

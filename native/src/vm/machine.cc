@@ -25,15 +25,19 @@ class Machine : public ModuleImpl {
   }
   const char* kind() const override { return "VirtualMachine"; }
 
-  Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
-    static const std::map<std::string, TVMFFIAny (Machine::*)(Args)> methods = {
+  static const std::map<std::string, TVMFFIAny (Machine::*)(Args)>& methods() {
+    static const std::map<std::string, TVMFFIAny (Machine::*)(Args)> all = {
         {"invoke", &Machine::invoke}, {"invoke_closure", &Machine::invoke_closure}, {"set_input", &Machine::set_input},
         {"set_one_input", &Machine::set_one_input}, {"set_outputs", &Machine::set_outputs}, {"invoke_stateful", &Machine::invoke_stateful},
         {"get_output", &Machine::get_output}, {"get_num_outputs", &Machine::get_num_outputs},
         {"get_function_arity", &Machine::get_function_arity}, {"get_function_param_name", &Machine::get_function_param_name},
         {"get_input_index", &Machine::get_input_index}, {"set_depth_limit", &Machine::set_depth_limit}, {"trim", &Machine::trim}, {"peak_memory", &Machine::peak_memory}, {"profile", &Machine::profile}};
-    auto it = methods.find(name);
-    if (it == methods.end()) return {};
+    return all;
+  }
+  std::vector<std::string> function_names() override { return keys(methods()); }
+  Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
+    auto it = methods().find(name);
+    if (it == methods().end()) return {};
     auto method = it->second;
     auto owner = Ref<ModuleObject>::share(self);
     return make_function([this, owner, method](Args args) { return (this->*method)(args); });
@@ -132,9 +136,10 @@ class Machine : public ModuleImpl {
   }
   TVMFFIAny run(const Function& f, Values args) { return Run(*program_, pool_, away_, limit_).call(f, std::move(args)); }
 
+  // (function, arguments... or none, for those of set_input)
   TVMFFIAny invoke(Args args) {
     const Function& f = function(args[0]);
-    return run(f, arguments(f, args.values + 1, args.count - 1));
+    return run(f, args.count == 1 ? stored_inputs(f) : arguments(f, args.values + 1, args.count - 1));
   }
   // (function, arguments... or none, for those of set_input): runs it and returns a JSON list of [kernel, seconds, shapes of its
   // tensors], after the seconds of all.

@@ -16,8 +16,9 @@ std::string described(const TVMFFIAny& v);
 // A value of an algebraic data type, or a tuple (tag 0).
 struct AdtObject : ObjectBase<AdtObject> {
   int32_t tag;
+  uint32_t size;                  // programs in C++ see it and the tag as they lie here (ADTObj)
   std::vector<TVMFFIAny> fields;  // owned
-  AdtObject(int32_t t, std::vector<TVMFFIAny> f) : ObjectBase(adt_type()), tag(t), fields(std::move(f)) {}
+  AdtObject(int32_t t, std::vector<TVMFFIAny> f) : ObjectBase(adt_type()), tag(t), size(static_cast<uint32_t>(f.size())), fields(std::move(f)) {}
   ~AdtObject() { drop_all(fields); }
 };
 struct RefObject : ObjectBase<RefObject> {

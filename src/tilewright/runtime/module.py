@@ -120,13 +120,15 @@ class Module(_ffi.Object):
         return found
 
     def near_functions(self, name: str) -> str:
-        """ "; did you mean ...?" with near names of its functions, where they can be listed: those of a library, here or on a server."""
+        """ "; did you mean ...?" with near names of its functions, where they can be listed: those of an executor or a library, also
+        on a server."""
         if self.type_key == "rpc":
             ask = global_func("rpc.SessionFunction")(self, "tvm.rpc.server.near_functions")
             return ask(self, name) if ask is not None else ""
         path = Path(global_func("runtime.ModuleLabel")(self))
-        if not path.is_file():
-            return ""
+        near: str = global_func("runtime.NearFunctions")(self, name)
+        if near or not path.is_file():
+            return near
         from tilewright.runtime.linking.symbol_file import symbol_file
 
         try:
@@ -405,8 +407,11 @@ def _all_imports(module: Module) -> list[Module]:
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
-    """Loads a library: `.so` (or `.dylib`), or `.o`, `.a` and `.tar`, which are linked first. Raises ValueError for files of other
-    machines, such as `.wasm`."""
+    """Loads a library: `.so` (or `.dylib`), or `.o`, `.a` and `.tar`, which are linked first.
+
+    A file of another format (`fmt`, or the end of its name) goes to the global function `runtime.module.loadfile_<fmt>`, if there is
+    one. Raises ValueError for files of other machines, such as `.wasm`.
+    """
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(
@@ -424,9 +429,9 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         if name.endswith((".o", ".tar")):
             global_func("runtime.CheckSeal")(name)
         with linked_for_loading(name) as library:
-            module: Module = global_func("runtime.ModuleLoadFromFile")(library)
+            module: Module = global_func("runtime.ModuleLoadFromFile")(library, fmt)
     else:
-        module = global_func("runtime.ModuleLoadFromFile")(name)
+        module = global_func("runtime.ModuleLoadFromFile")(name, fmt)
     _learn_strings(module)
     return module
 

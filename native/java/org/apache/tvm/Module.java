@@ -32,8 +32,15 @@ public final class Module extends Handle {
       MemorySegment out = arena.allocate(ADDRESS);
       Native.call("TVMModGetFunction", address(), arena.allocateFrom(name), queryImports ? 1 : 0, out);
       MemorySegment found = out.get(ADDRESS, 0);
-      if (found.address() == 0) throw new TVMError("AttributeError: the module has no function " + name);
+      if (found.address() == 0) throw new TVMError("AttributeError: the module has no function `" + name + "`" + near(name));
       return new Function(found);
+    }
+  }
+
+  /** "; did you mean ...?" with near names of its functions; empty where no name is near. */
+  private String near(String name) {
+    try (Function ask = Function.getFunction("runtime.NearFunctions")) {
+      return ask.call(this, name).asString();
     }
   }
 
