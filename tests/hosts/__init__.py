@@ -13,6 +13,8 @@ from tilewright.runtime.linking.c_source import compiler_command
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
+CHECKED = ("classic", "programs")
+"""Programs of this folder that check the classic interface, and print "fine"."""
 PRINTED = {
     "graph_executor": "addone: as expected\n1 12 23 34 from one file\n1 3 5 7 from three files\n",
     "aot": "1 12 23 34 ahead of time\nValueError: input `x` must have shape (2, 2), got (2, 3)\n",

@@ -21,26 +21,9 @@
 #include <sstream>
 #include <vector>
 
+#include "expect.h"
+
 using namespace tvm::runtime;
-
-#define EXPECT(x)                                                                   \
-  do {                                                                              \
-    if (!(x)) std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x), ++failed; \
-  } while (0)
-static int failed = 0;
-
-template <typename F>
-static std::string error_of(F&& body) {
-  try {
-    body();
-  } catch (const tvm::Error& e) {
-    return e.kind() + ": " + e.what();
-  }
-  return "nothing";
-}
-static void expect_error(const std::string& found, const std::string& wanted) {
-  if (found != wanted) std::fprintf(stderr, "expected %s\nbut got  %s\n", wanted.c_str(), found.c_str()), ++failed;
-}
 
 static void MyAdd(TVMArgs args, TVMRetValue* rv) {
   int a = args[0];
@@ -82,6 +65,7 @@ enum class Colour : int { kRed = 3 };
 
 TVM_REGISTER_GLOBAL("test.myadd").set_body(MyAdd);
 TVM_REGISTER_GLOBAL("test.sum_of").set_body_method<Point>(&PointNode::sum);
+TVM_REGISTER_GLOBAL("test.raise").set_body([](TVMArgs, TVMRetValue*) { LOG(FATAL) << "ValueError: raised"; });
 TVM_REGISTER_GLOBAL("test.size").set_body_method(&String::size);
 
 static void conversions() {
@@ -161,7 +145,7 @@ static void refusals() {
                "(18446744073709551615 vs. 9223372036854775807) : the number is too large for a packed function");
   expect_error(error_of([&] { PackedFunc{MyAdd}(1); }), "TypeError: Check failed: (i >= 0 && i < num_args) is false: not enough argument passed, 1 passed but "
                "request arg[1].");
-  expect_error(error_of([&] { PackedFunc()(1); }), "ValueError: Check failed: (data_ != nullptr) is false: a null PackedFunc was called");
+  expect_error(error_of([&] { PackedFunc()(1); }), "ValueError: Check failed: (data_ != nullptr) is false: a null PackedFunc was called: there is no function of the name that was asked for");
   expect_error(error_of([&] { Registry::Register("test.myadd").set_body(MyAdd); }), "ValueError: global function `test.myadd` is already registered; pass "
                "override=True to replace it");
   expect_error(error_of([&] { Module::LoadFromFile("/nowhere/model.so"); }).substr(0, 19), "FileNotFoundError: ");
@@ -311,6 +295,10 @@ static void c_interface() {
   TVMFunctionHandle f = nullptr;
   EXPECT(TVMFuncGetGlobal("no.such", &f) == 0 && f == nullptr && TVMBackendGetFuncFromEnv(nullptr, "no.such", &f) == -1);
   EXPECT(std::string(TVMGetLastError()) == "ValueError: no global function is registered as `no.such`");
+  TVMValue none[1] = {};
+  int none_code = kTVMNullptr;
+  EXPECT(TVMFuncGetGlobal("test.raise", &f) == 0 && TVMFuncCall(f, none, &none_code, 0, none, &none_code) == -1 && TVMFuncFree(f) == 0);
+  EXPECT(std::string(TVMGetLastBacktrace()).find("classic.cc\", line ") != std::string::npos && std::string(TVMGetLastError()) == "ValueError: raised");
   unsigned index = 0;
   char* key = nullptr;
   EXPECT(TVMObjectTypeKey2Index("test.NamedPoint", &index) == 0 && TVMObjectTypeIndex2Key(index, &key) == 0 && std::string(key) == "test.NamedPoint");

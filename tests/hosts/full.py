@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts import EXAMPLES, HERE, PRINTED, build_examples, compile_cpp, run
+from tests.hosts import CHECKED, EXAMPLES, HERE, PRINTED, build_examples, compile_cpp, run
 from tilewright.deploy.native_build import native_sources
 from tilewright.runtime import libinfo
 
@@ -35,15 +35,16 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("compiler", [None, ZIG], ids=["gcc", "zig"])
 def test_standards_and_compilers(standard: str, compiler: list[str] | None, tmp_path: Path) -> None:
     options = [f"-std={standard}", "-O2", *libinfo.link_options()]
-    for name in ("classic.cc", *[f"{EXAMPLES}/cpp/{p}.cc" for p in PRINTED if p != "c_api"]):
+    for name in (*[f"{c}.cc" for c in CHECKED], *[f"{EXAMPLES}/cpp/{p}.cc" for p in PRINTED if p != "c_api"]):
         compile_cpp(HERE / name, tmp_path / Path(name).stem, *options, compiler=compiler)
-    assert run([tmp_path / "classic"]) == "fine\n"
+    for name in CHECKED:
+        assert run([tmp_path / name]) == "fine\n"
 
 
-def test_sanitizers(tmp_path: Path) -> None:
-    program = compile_cpp(
-        HERE / "classic.cc", tmp_path / "classic", "-std=c++17", "-O1", *SANITIZED, *libinfo.link_options()
-    )
+@pytest.mark.parametrize("name", CHECKED)
+def test_sanitizers(name: str, tmp_path: Path) -> None:
+    options = ["-std=c++17", "-O1", *SANITIZED, *libinfo.link_options()]
+    program = compile_cpp(HERE / f"{name}.cc", tmp_path / name, *options)
     assert run([program], ASAN_OPTIONS="detect_leaks=1") == "fine\n"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.hosts import HERE, PRINTED, build_examples, compile_cpp, run
+from tests.hosts import CHECKED, HERE, PRINTED, build_examples, compile_cpp, run
 from tilewright.runtime import libinfo
 
 
@@ -22,8 +22,9 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_examples(tmp_path_factory.mktemp("examples"))
 
 
-def test_the_classic_interface(tmp_path: Path) -> None:
-    program = compile_cpp(HERE / "classic.cc", tmp_path / "classic", "-std=c++17", "-O0", *libinfo.link_options())
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_classic_interface(name: str, tmp_path: Path) -> None:
+    program = compile_cpp(HERE / f"{name}.cc", tmp_path / name, "-std=c++17", "-O0", *libinfo.link_options())
     assert run([program]) == "fine\n"
 
 

@@ -49,6 +49,8 @@ typedef int (*TVMBackendPackedCFunc)(TVMValue* args, int* type_codes, int num_ar
 
 /* The error of this thread, "ValueError: the message"; valid until the next call of the API. */
 TVM_DLL const char* TVMGetLastError(void);
+/* Where that error was raised, or null where that is not known; valid as long. */
+TVM_DLL const char* TVMGetLastBacktrace(void);
 /* What a packed function in C leaves for its caller: "ValueError: the message", or a message alone. */
 TVM_DLL void TVMAPISetLastError(const char* message);
 
@@ -59,6 +61,8 @@ TVM_DLL int TVMModGetFunction(TVMModuleHandle module, const char* func_name, int
 TVM_DLL int TVMModFree(TVMModuleHandle module);
 
 TVM_DLL int TVMFuncFree(TVMFunctionHandle func);
+/* Does nothing: bytes that this interface gives are the thread's. */
+TVM_DLL int TVMByteArrayFree(TVMByteArray* arr);
 /* What the result refers to is the caller's, but for texts and bytes, which are valid until the next call of the API by this thread. */
 TVM_DLL int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args, TVMValue* ret_val, int* ret_type_code);
 TVM_DLL int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret);

@@ -2,6 +2,7 @@
 #ifndef TVM_RUNTIME_DATA_TYPE_H_
 #define TVM_RUNTIME_DATA_TYPE_H_
 
+#include <functional>
 #include <ostream>
 #include <string>
 
@@ -16,7 +17,7 @@ inline DLDataType String2DLDataType(std::string text);
 
 class DataType {
  public:
-  enum TypeCode { kInt = kDLInt, kUInt = kDLUInt, kFloat = kDLFloat, kHandle = kDLOpaque, kBFloat = kDLBfloat, kE4M3Float = 6U, kE5M2Float = 7U, kCustomBegin = 129 };
+  enum TypeCode { kInt = kDLInt, kUInt = kDLUInt, kFloat = kDLFloat, kHandle = kDLOpaque, kBFloat = kDLBfloat, kE4M3Float = 10U, kE5M2Float = 12U, kCustomBegin = 129 };
   DataType() : DataType(Void()) {}
   explicit DataType(DLDataType dtype) : data_(dtype) {}
   DataType(int code, int bits, int lanes) : data_{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), static_cast<uint16_t>(lanes)} {}
@@ -29,6 +30,9 @@ class DataType {
   bool is_bool() const { return (code() == kUInt && bits() == 1) || code() == kDLBool; }
   bool is_float() const { return code() == kFloat; }
   bool is_float16() const { return is_float() && bits() == 16; }
+  bool is_float8() const { return bits() == 8 && (code() == kE4M3Float || code() == kE5M2Float); }
+  bool is_e4m3_float8() const { return bits() == 8 && code() == kE4M3Float; }
+  bool is_e5m2_float8() const { return bits() == 8 && code() == kE5M2Float; }
   bool is_bfloat16() const { return code() == kBFloat && bits() == 16; }
   bool is_int() const { return code() == kInt; }
   bool is_uint() const { return code() == kUInt; }
@@ -46,8 +50,11 @@ class DataType {
   static DataType UInt(int bits, int lanes = 1) { return DataType(kUInt, bits, lanes); }
   static DataType Float(int bits, int lanes = 1) { return DataType(kFloat, bits, lanes); }
   static DataType BFloat(int bits, int lanes = 1) { return DataType(kBFloat, bits, lanes); }
+  static DataType NVFloat8E4M3(int lanes = 1) { return DataType(kE4M3Float, 8, lanes); }
+  static DataType NVFloat8E5M2(int lanes = 1) { return DataType(kE5M2Float, 8, lanes); }
   static DataType Bool(int lanes = 1) { return UInt(1, lanes); }
   static DataType Handle(int bits = 64, int lanes = 1) { return DataType(kHandle, bits, lanes); }
+  static DataType ShapeIndex() { return Int(sizeof(tvm_index_t) * 8); }
   static DataType Void() { return DataType(kHandle, 0, 0); }
 
  private:
@@ -78,6 +85,11 @@ constexpr TypeName kBaseNames[] = {{"int", kDLInt, 32}, {"uint", kDLUInt, 32}, {
                                    {"complex", kDLComplex, 64}, {"handle", kDLOpaque, 64}};
 }  // namespace detail
 
+inline const char* DLDataTypeCode2Str(int code) {
+  for (const auto& n : detail::kBaseNames)
+    if (n.code == code) return n.name;
+  LOG(FATAL) << "ValueError: unknown type_code=" << code;
+}
 inline std::string DLDataType2String(DLDataType t) {
   if (t.bits == 0 && t.code == kDLOpaque) return "void";
   const std::string lanes = t.lanes > 1 ? "x" + std::to_string(t.lanes) : "";
@@ -121,6 +133,13 @@ inline std::ostream& operator<<(std::ostream& os, const DataType& dtype) { retur
 }  // namespace runtime
 using DataType = runtime::DataType;
 }  // namespace tvm
+
+template <>
+struct std::hash<tvm::runtime::DataType> {
+  size_t operator()(const tvm::runtime::DataType& t) const {
+    return std::hash<uint32_t>()(static_cast<uint32_t>(t.code()) | static_cast<uint32_t>(t.bits()) << 8 | static_cast<uint32_t>(t.lanes()) << 16);
+  }
+};
 
 // The global scope, so that streams find it for a type that lies there.
 inline std::ostream& operator<<(std::ostream& os, DLDataType t) { return os << tvm::runtime::DLDataType2String(t); }

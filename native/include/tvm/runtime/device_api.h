@@ -22,6 +22,30 @@ constexpr int kRPCSessMask = 128;
 inline bool IsRPCSessionDevice(Device dev) { return dev.device_type / kRPCSessMask > 0; }
 inline int GetRPCSessionIndex(Device dev) { return dev.device_type / kRPCSessMask - 1; }
 
+inline const char* DLDeviceType2Str(int type) {
+  switch (type) {
+    case kDLCPU: return "cpu";
+    case kDLCUDA: return "cuda";
+    case kDLCUDAHost: return "cuda_host";
+    case kDLCUDAManaged: return "cuda_managed";
+    case kDLOpenCL: return "opencl";
+    case kDLSDAccel: return "sdaccel";
+    case kDLAOCL: return "aocl";
+    case kDLVulkan: return "vulkan";
+    case kDLMetal: return "metal";
+    case kDLVPI: return "vpi";
+    case kDLROCM: return "rocm";
+    case kDLROCMHost: return "rocm_host";
+    case kDLExtDev: return "ext_dev";
+    case kDLOneAPI: return "oneapi";
+    case kDLWebGPU: return "webgpu";
+    case kDLHexagon: return "hexagon";
+    case kOpenGL: return "opengl";
+    case kDLMicroDev: return "microdev";
+    default: LOG(FATAL) << "ValueError: unknown type = " << type;
+  }
+}
+
 // The devices of one type. A program that uses it is linked with the runtime library. What fails throws.
 class DeviceAPI {
  public:
@@ -34,6 +58,7 @@ class DeviceAPI {
   }
   void SetDevice(Device) {}  // each call says which device it is of
   void GetAttr(Device dev, DeviceAttrKind kind, TVMRetValue* rv) { *rv = attribute(dev, kind); }
+  size_t GetDataSize(const DLTensor& tensor, Optional<String> = NullOpt) { return ::tvm::runtime::GetDataSize(tensor); }
   void* AllocDataSpace(Device dev, size_t nbytes, size_t alignment, DLDataType type_hint) {
     void* data = nullptr;
     ::tilewright::detail::check(TVMDeviceAllocDataSpace(dev, nbytes, alignment, type_hint, &data));
@@ -56,6 +81,11 @@ class DeviceAPI {
   void FreeStream(Device dev, TVMStreamHandle stream) { ::tilewright::detail::check(TVMStreamFree(dev.device_type, dev.device_id, stream)); }
   void StreamSync(Device dev, TVMStreamHandle stream) { ::tilewright::detail::check(TVMSynchronize(dev.device_type, dev.device_id, stream)); }
   void SetStream(Device dev, TVMStreamHandle stream) { ::tilewright::detail::check(TVMSetStream(dev.device_type, dev.device_id, stream)); }
+  // The stream of this thread; null: the device's own.
+  TVMStreamHandle GetCurrentStream(Device dev) {
+    using ::tilewright::detail::of_int;
+    return TVMRetValue(::tilewright::detail::call_global("runtime.GetCurrentStream", of_int(dev.device_type), of_int(dev.device_id)));
+  }
   void SyncStreamFromTo(Device dev, TVMStreamHandle first, TVMStreamHandle then) {
     ::tilewright::detail::check(TVMStreamStreamSynchronize(dev.device_type, dev.device_id, first, then));
   }
@@ -77,5 +107,12 @@ class DeviceAPI {
 
 }  // namespace runtime
 }  // namespace tvm
+
+// "cpu(0)", or "remote[1]-cuda(0)" of a session of remote calls. In the global scope, so that streams find it for a type that lies there.
+inline std::ostream& operator<<(std::ostream& os, DLDevice dev) {
+  using namespace tvm::runtime;
+  if (IsRPCSessionDevice(dev)) os << "remote[" << GetRPCSessionIndex(dev) << "]-";
+  return os << DLDeviceType2Str(static_cast<int>(dev.device_type) % kRPCSessMask) << "(" << dev.device_id << ")";
+}
 
 #endif

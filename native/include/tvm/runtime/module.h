@@ -25,9 +25,13 @@ class Module : public ObjectRef {
   // The function of a name, with the imported modules if they are to be asked too; null where there is none.
   PackedFunc GetFunction(const String& name, bool query_imports = false);
   void Import(Module other);
-  // A library from a file (`.so`, `.dylib`). Throws where it is none.
+  // A library from a file (`.so`, `.dylib`), or what the function `runtime.module.loadfile_FORMAT` makes of a file of another format, which
+  // is that of its name unless it is given. Throws where it is none.
   static Module LoadFromFile(const String& file_name, const String& format = "");
 };
+
+// What can be done with modules of a kind.
+enum ModulePropertyMask : int { kBinarySerializable = 0b001, kRunnable = 0b010, kDSOExportable = 0b100 };
 
 // The base of modules in C++: a class says what kind it is, and which functions it has.
 class ModuleNode : public Object {
@@ -42,12 +46,17 @@ class ModuleNode : public Object {
   }
   virtual String GetSource(const String& = "") { return ""; }
   virtual String GetFormat() { return ""; }
+  virtual int GetPropertyMask() const { return 0; }
+  bool IsRunnable() const { return GetPropertyMask() & ModulePropertyMask::kRunnable; }
+  bool IsDSOExportable() const { return GetPropertyMask() & ModulePropertyMask::kDSOExportable; }
+  bool IsBinarySerializable() const { return GetPropertyMask() & ModulePropertyMask::kBinarySerializable; }
   virtual bool ImplementsFunction(const String& name, bool query_imports = false) { return GetFunction(name, query_imports) != nullptr; }
 
   PackedFunc GetFunction(const String& name, bool query_imports = false);
   // A function of the imported modules, or a global one; throws where there is none.
   const PackedFunc* GetFuncFromEnv(const String& name);
   virtual inline void Import(Module other);
+  virtual inline void ClearImports();
   virtual const std::vector<Module>& imports() const { return imports_; }
 
   static constexpr const char* _type_key = "runtime.Module";
@@ -133,8 +142,8 @@ class RuntimeModule final : public ModuleNode {
   bool ImplementsFunction(const String& name, bool query_imports) final { return look_up(name, query_imports) != nullptr; }
   void Import(Module other) final {
     call_global("runtime.ModuleImport", module_.any(), other->handle().any());
-    imports_.clear();
   }
+  void ClearImports() final { call_global("runtime.ModuleClearImports", module_.any()); }
   inline const std::vector<Module>& imports() const final;
   Owned handle() final { return module_; }
 
@@ -204,9 +213,9 @@ inline ModuleNode* Module::operator->() { return static_cast<ModuleNode*>(get_mu
 inline const ModuleNode* Module::operator->() const { return static_cast<const ModuleNode*>(data_.get()); }
 inline PackedFunc Module::GetFunction(const String& name, bool query_imports) { return operator->()->GetFunction(name, query_imports); }
 inline void Module::Import(Module other) { operator->()->Import(std::move(other)); }
-inline Module Module::LoadFromFile(const String& file_name, const String&) {
-  const detail::Owned name = detail::Element<String>::put(file_name);
-  return detail::element_of<Module>(detail::call_global("runtime.ModuleLoadFromFile", name.any()).any(), "the module");
+inline Module Module::LoadFromFile(const String& file_name, const String& format) {
+  const detail::Owned name = detail::Element<String>::put(file_name), kind = detail::Element<String>::put(format);
+  return detail::element_of<Module>(detail::call_global("runtime.ModuleLoadFromFile", name.any(), kind.any()).any(), "the module");
 }
 
 inline PackedFunc ModuleNode::GetFunction(const String& name, bool query_imports) {
@@ -229,6 +238,14 @@ inline void ModuleNode::Import(Module other) {
   const detail::Held held(known);
   if (known) detail::call_global("runtime.ModuleImport", ::tilewright::detail::of_object(known), other->handle().any());
   imports_.push_back(std::move(other));
+}
+inline void ModuleNode::ClearImports() {
+  TVMFFIObject* known = nullptr;
+  detail::nodes().share(this, &known);
+  const detail::Held held(known);
+  if (known) detail::call_global("runtime.ModuleClearImports", ::tilewright::detail::of_object(known));
+  imports_.clear();
+  found_.clear();
 }
 inline const PackedFunc* ModuleNode::GetFuncFromEnv(const String& name) {
   auto known = found_.find(name);

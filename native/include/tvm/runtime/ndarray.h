@@ -115,13 +115,25 @@ class NDArray : public ObjectRef {
     ::tilewright::detail::check(::tilewright::host_api().to_dlpack(data_->header(), &made));
     return made;
   }
-  // Waits for the copy where one of the two is on the CPU.
+  // Without a stream, waits for the copy where one of the two is on the CPU. A program that gives one is linked with the runtime library.
   static void CopyFromTo(const DLTensor* from, DLTensor* to) {
-    ICHECK_EQ(GetDataSize(*from), GetDataSize(*to)) << "ValueError: TVMArrayCopyFromTo: The size in bytes must exactly match";
+    need_same_size(from, to);
     ::tilewright::detail::check(::tilewright::host_api().copy_tensor(from, to));
+  }
+  static void CopyFromTo(const DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
+    if (!stream) return CopyFromTo(from, to);
+    need_same_size(from, to);
+    ::tilewright::detail::check(TVMDeviceCopyDataFromTo(const_cast<DLTensor*>(from), to, stream));
+  }
+  // Whether a tensor on the device can be used as it lies (FromExternalDLTensor).
+  static bool AbilityOfZeroCopyForDLTensor(DLTensor* tensor, const Device& dev) {
+    return tensor->device.device_type == dev.device_type && tensor->device.device_id == dev.device_id && ::tvm::runtime::IsContiguous(*tensor) && IsAligned(*tensor);
   }
 
  private:
+  static void need_same_size(const DLTensor* from, const DLTensor* to) {
+    ICHECK_EQ(GetDataSize(*from), GetDataSize(*to)) << "ValueError: TVMArrayCopyFromTo: The size in bytes must exactly match";
+  }
   const Container* container() const { return static_cast<const Container*>(data_.get()); }
   static NDArray take(TVMFFIObjectHandle made) { return NDArray(ObjectPtr<Object>::TakeOver(static_cast<Object*>(made))); }
   static NDArray view(const DLTensor& like, ObjectPtr<Object> owner) {

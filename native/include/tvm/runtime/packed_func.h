@@ -154,6 +154,8 @@ class TVMArgValue : public TVMPODValue_ {
   explicit TVMArgValue(const TVMFFIAny& any) : TVMPODValue_(any) {}
 };
 
+inline bool String::CanConvertFrom(const TVMArgValue& value) { return detail::Element<String>::get(value.any()).has_value(); }
+
 // Arguments; views.
 class TVMArgs {
  public:
@@ -336,22 +338,27 @@ class OlderArgs {
   int* codes_ = few_codes_;
   TVMByteArray* bytes_ = few_bytes_;
 };
+// Calls what takes arguments in the older form.
+template <typename F>
+void call_older(F& body, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  const OlderArgs older(args, count);
+  TVMRetValue rv;
+  body(older.args(), &rv);
+  *result = rv.release().release();
+}
 
 }  // namespace detail
 
 template <typename F, typename>
 PackedFunc::PackedFunc(F body) {
   auto held = ::tilewright::detail::make_function([body = std::move(body)](const TVMFFIAny* args, int32_t count, TVMFFIAny* result) mutable {
-    const detail::OlderArgs older(args, count);
-    TVMRetValue rv;
-    body(older.args(), &rv);
-    *result = rv.release().release();
+    detail::call_older(body, args, count, result);
   });
   data_ = ObjectPtr<Object>::TakeOver(reinterpret_cast<Object*>(held.release()));
 }
 
 inline void PackedFunc::CallPacked(TVMArgs args, TVMRetValue* rv) const {
-  ICHECK(data_ != nullptr) << "ValueError: a null PackedFunc was called";
+  ICHECK(data_ != nullptr) << "ValueError: a null PackedFunc was called: there is no function of the name that was asked for";
   constexpr int kFew = 8;
   TVMFFIAny few[kFew];
   std::vector<TVMFFIAny> many(static_cast<size_t>(args.num_args > kFew ? args.num_args : 0));

@@ -195,15 +195,37 @@ inline int32_t tell(const Error& e) {
   return -1;
 }
 template <typename F>
-int32_t exported(const char* name, const F& f, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) noexcept {
+int32_t told(F&& body) noexcept {
   try {
-    SignatureOf<std::decay_t<F>>::call(name, f, args, count, result);
+    body();
     return 0;
   } catch (const Error& e) {
     return tell(e);
   } catch (const std::exception& e) {
     return tell(Error(std::string(e.what())));
   }
+}
+template <typename F>
+int32_t exported(const char* name, const F& f, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) noexcept {
+  return told([&] { SignatureOf<std::decay_t<F>>::call(name, f, args, count, result); });
+}
+template <typename F>
+int32_t exported_packed(const F& f, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) noexcept {
+  return told([&] { call_older(f, args, count, result); });
+}
+
+// Methods of a module as its functions, which keep the module.
+template <typename T, typename B, typename R, typename... Args>
+PackedFunc method(const ObjectPtr<Object>& self, T* module, R (B::*f)(Args...), const char* name) {
+  return typed<Signature<R(Args...)>>([self, module, f](Args... args) -> R { return (module->*f)(std::forward<Args>(args)...); }, name);
+}
+template <typename T, typename B, typename R, typename... Args>
+PackedFunc method(const ObjectPtr<Object>& self, T* module, R (B::*f)(Args...) const, const char* name) {
+  return typed<Signature<R(Args...)>>([self, module, f](Args... args) -> R { return (module->*f)(std::forward<Args>(args)...); }, name);
+}
+template <typename T, typename F>
+PackedFunc packed_method(const ObjectPtr<Object>& self, T* module, F f) {
+  return PackedFunc([self, module, f](TVMArgs args, TVMRetValue* rv) { (module->*f)(args, rv); });
 }
 }  // namespace detail
 }  // namespace runtime
@@ -214,5 +236,25 @@ using runtime::TypedPackedFunc;
 // A function, or a callable without overloads, becomes the packed function `ExportName` of the library that it is compiled into.
 #define TVM_DLL_EXPORT_TYPED_FUNC(ExportName, Function) \
   TW_PACKED_FUNC(ExportName) { return ::tvm::runtime::detail::exported(#ExportName, Function, args, num_args, result); }
+// The same of a callable of (TVMArgs, TVMRetValue*).
+#define TVM_DLL_EXPORT_PACKED_FUNC(ExportName, Function) \
+  TW_PACKED_FUNC(ExportName) { return ::tvm::runtime::detail::exported_packed(Function, args, num_args, result); }
+
+// In a class that derives from ModuleNode, one after another: its kind, its functions by name, the end.
+#define TVM_MODULE_VTABLE_BEGIN(TypeKey) \
+  const char* type_key() const final { return TypeKey; } \
+  ::tvm::runtime::PackedFunc GetFunction([[maybe_unused]] const ::tvm::runtime::String& _name, \
+                                         [[maybe_unused]] const ::tvm::runtime::ObjectPtr<::tvm::runtime::Object>& _self) override {
+#define TVM_MODULE_VTABLE_ENTRY(Name, MemFunc) \
+  if (_name == Name) return ::tvm::runtime::detail::method(_self, this, MemFunc, Name)
+#define TVM_MODULE_VTABLE_ENTRY_PACKED(Name, MemFunc) \
+  if (_name == Name) return ::tvm::runtime::detail::packed_method(_self, this, MemFunc)
+#define TVM_MODULE_VTABLE_END() \
+  return nullptr;               \
+  }
+// Other names are the method's, which takes the name.
+#define TVM_MODULE_VTABLE_END_WITH_DEFAULT(MemFunc) \
+  return (this->*(MemFunc))(_name);                 \
+  }
 
 #endif

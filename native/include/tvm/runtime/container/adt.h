@@ -12,6 +12,8 @@ namespace runtime {
 
 class ADTObj : public Object {
  public:
+  int32_t tag;
+  uint32_t size;
   static constexpr const char* _type_key = "tilewright.ADT";
   static constexpr bool _type_final = true;
   static uint32_t RuntimeTypeIndex() {
@@ -38,16 +40,14 @@ class ADT : public ObjectRef {
 
   template <typename... Fields>
   static ADT Tuple(const Fields&... fields) { return ADT(0, {static_cast<ObjectRef>(fields)...}); }
-  int32_t tag() const { return static_cast<int32_t>(ask("runtime.GetADTTag").any().v_int64); }
-  size_t size() const { return static_cast<size_t>(ask("runtime.GetADTSize").any().v_int64); }
+  static ADT Tuple(const std::vector<ObjectRef>& fields) { return ADT(0, fields); }
+  int32_t tag() const { return get()->tag; }
+  size_t size() const { return get()->size; }
   ObjectRef operator[](size_t i) const {
-    const detail::Owned field = ::tilewright::detail::call_global("runtime.GetADTFields", view(), ::tilewright::detail::of_int(static_cast<int64_t>(i)));
+    const TVMFFIAny self = ::tilewright::detail::of_object(data_ != nullptr ? data_->header() : nullptr);
+    const detail::Owned field = ::tilewright::detail::call_global("runtime.GetADTFields", self, ::tilewright::detail::of_int(static_cast<int64_t>(i)));
     return detail::element_of<ObjectRef>(field.any(), "field " + std::to_string(i));
   }
-
- private:
-  TVMFFIAny view() const { return ::tilewright::detail::of_object(data_ != nullptr ? data_->header() : nullptr); }
-  detail::Owned ask(const char* what) const { return ::tilewright::detail::call_global(what, view()); }
 };
 
 }  // namespace runtime

@@ -13,6 +13,11 @@
 namespace tvm {
 namespace runtime {
 
+namespace detail {
+template <typename K, typename V>
+class MapIterator;
+}  // namespace detail
+
 class MapNode : public Object {
  public:
   std::vector<std::pair<detail::Owned, detail::Owned>> items;
@@ -41,9 +46,52 @@ class MapNode : public Object {
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
     for (auto& place : places) place.second -= place.second > at;
   }
+  inline detail::MapIterator<ObjectRef, ObjectRef> begin() const;
+  inline detail::MapIterator<ObjectRef, ObjectRef> end() const;
+  inline size_t count(const ObjectRef& key) const;
+  inline ObjectRef at(const ObjectRef& key) const;
   static constexpr const char* _type_key = "Map";
   TVM_DECLARE_FINAL_OBJECT_INFO(MapNode, Object)
 };
+
+namespace detail {
+// Entries in order, made when they are asked for.
+template <typename K, typename V>
+class MapIterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = std::pair<K, V>;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const value_type*;
+  using reference = value_type;
+  MapIterator(const MapNode* node, size_t at) : node_(node), at_(at) {}
+  value_type operator*() const {
+    return {element_of<K>(node_->items[at_].first.any(), "a key of the Map"), element_of<V>(node_->items[at_].second.any(), "a value of the Map")};
+  }
+  struct Arrow {
+    value_type held;
+    const value_type* operator->() const { return &held; }
+  };
+  Arrow operator->() const { return {**this}; }
+  MapIterator& operator++() { return ++at_, *this; }
+  MapIterator operator++(int) { return MapIterator(node_, at_++); }
+  bool operator==(const MapIterator& o) const { return at_ == o.at_; }
+  bool operator!=(const MapIterator& o) const { return at_ != o.at_; }
+
+ private:
+  const MapNode* node_;
+  size_t at_;
+};
+}  // namespace detail
+
+inline detail::MapIterator<ObjectRef, ObjectRef> MapNode::begin() const { return {this, 0}; }
+inline detail::MapIterator<ObjectRef, ObjectRef> MapNode::end() const { return {this, size()}; }
+inline size_t MapNode::count(const ObjectRef& key) const { return find(detail::Element<ObjectRef>::put(key).any()) ? 1 : 0; }
+inline ObjectRef MapNode::at(const ObjectRef& key) const {
+  const detail::Owned* found = find(detail::Element<ObjectRef>::put(key).any());
+  ICHECK(found) << "IndexError: key is not in Map";
+  return detail::element_of<ObjectRef>(found->any(), "a value of the Map");
+}
 
 template <typename K, typename V>
 class Map : public ObjectRef {
@@ -61,6 +109,10 @@ class Map : public ObjectRef {
   }
   template <typename Items, typename = decltype(std::declval<const Items&>().begin()->second), typename = std::enable_if_t<!std::is_base_of<ObjectRef, Items>::value>>
   Map(const Items& items) : Map(items.begin(), items.end()) {}
+  // Of one whose keys and values are of classes that derive from this one's: the same dictionary.
+  template <typename K2, typename V2, typename = std::enable_if_t<std::is_base_of<K, K2>::value && std::is_base_of<V, V2>::value &&
+                                                                  !(std::is_same<K, K2>::value && std::is_same<V, V2>::value)>>
+  Map(const Map<K2, V2>& other) : ObjectRef(other) {}
 
   size_t size() const { return node() ? node()->size() : 0; }
   bool empty() const { return size() == 0; }
@@ -76,31 +128,7 @@ class Map : public ObjectRef {
   void erase(const K& key) { own()->erase(detail::Element<K>::put(key).any()); }
   void clear() { data_ = make_object<MapNode>(); }
 
-  class iterator {
-   public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = std::pair<K, V>;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const value_type*;
-    using reference = value_type;
-    iterator(const MapNode* node, size_t at) : node_(node), at_(at) {}
-    value_type operator*() const {
-      return {detail::element_of<K>(node_->items[at_].first.any(), "a key of the Map"), detail::element_of<V>(node_->items[at_].second.any(), "a value of the Map")};
-    }
-    struct Arrow {
-      value_type held;
-      const value_type* operator->() const { return &held; }
-    };
-    Arrow operator->() const { return {**this}; }
-    iterator& operator++() { return ++at_, *this; }
-    iterator operator++(int) { return iterator(node_, at_++); }
-    bool operator==(const iterator& o) const { return at_ == o.at_; }
-    bool operator!=(const iterator& o) const { return at_ != o.at_; }
-
-   private:
-    const MapNode* node_;
-    size_t at_;
-  };
+  using iterator = detail::MapIterator<K, V>;
   iterator begin() const { return iterator(node(), 0); }
   iterator end() const { return iterator(node(), size()); }
   iterator find(const K& key) const {
@@ -118,6 +146,13 @@ class Map : public ObjectRef {
     return static_cast<MapNode*>(data_.get());
   }
 };
+
+// The entries of both; where both have a key, the value of the second.
+template <typename K, typename V>
+Map<K, V> Merge(Map<K, V> first, const Map<K, V>& second) {
+  for (const auto& entry : second) first.Set(entry.first, entry.second);
+  return first;
+}
 
 namespace detail {
 template <typename K, typename V>
@@ -137,6 +172,7 @@ struct Element<Map<K, V>> {
 }  // namespace runtime
 using runtime::Map;
 using runtime::MapNode;
+using runtime::Merge;
 }  // namespace tvm
 
 #include "../packed_func.h"

@@ -62,6 +62,7 @@ class ShapeTuple : public ObjectRef {
   const index_type* end() const { return data() + size(); }
 };
 using Shape = ShapeTuple;
+using IntTuple = ShapeTuple;
 
 inline std::ostream& operator<<(std::ostream& os, const ShapeTuple& shape) {
   os << '[';
@@ -90,6 +91,7 @@ struct Element<ShapeTuple> {
 };
 }  // namespace detail
 }  // namespace runtime
+using runtime::IntTuple;
 using runtime::ShapeTuple;
 using runtime::ShapeTupleObj;
 }  // namespace tvm
