@@ -178,6 +178,18 @@ def test_a_client_waits_for_its_turn() -> None:
         assert waiting.recv(4) == MAGIC
 
 
+def test_a_client_that_wants_to_know_is_told_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(X86) as (_, port):
+        first = session(port)
+        monkeypatch.setattr("tilewright.rpc.client.ANSWERS_IN", 2)
+        with pytest.raises(
+            RPCError, match=r"is busy: it serves other clients \(--max-sessions 1\), and .* no turn in 2 s"
+        ):
+            rpc.connect("127.0.0.1", port)
+        del first
+        assert rpc.connect("127.0.0.1", port).cpu(0).exist
+
+
 def test_who_connects_and_sends_nothing() -> None:
     with serving(X86) as (_, port):
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
