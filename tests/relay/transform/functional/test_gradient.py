@@ -136,7 +136,15 @@ def test_only_float_tensors_have_derived_adjoints() -> None:
     assert adjoints == [None, None]
 
 
-@pytest.mark.parametrize(("key", "card", "sample"), first_of_each(SAMPLES))
+LONG = ("nn.contrib_conv3d_winograd_without_weight_transform", "nn.contrib_conv2d_winograd_NCHWc")
+"""A fourth of the time of all operators; their gradients are made as that of nn.contrib_conv2d_winograd_without_weight_transform."""
+QUICK = [
+    pytest.param(*c.values, id=c.id, marks=[pytest.mark.slow]) if c.values[0] in LONG else c
+    for c in first_of_each(SAMPLES)
+]
+
+
+@pytest.mark.parametrize(("key", "card", "sample"), QUICK)
 def test_operator(key: str, card: type[OpCard], sample: Any) -> None:
     d = Differentiated(key, card, sample)
     proof, leaves, params = d.proof, d.leaves, d.params
