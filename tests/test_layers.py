@@ -29,6 +29,8 @@ LAYERS = [
     "te",
     "codegen",
     "driver",
+    "tuning",
+    "meta_schedule",
     "autotvm",
     "auto_scheduler",
     "topi",

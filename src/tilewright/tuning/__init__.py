@@ -1,0 +1,13 @@
+"""The tuning engine: it searches for faster schedules of kernels by measuring candidates.
+
+AutoTVM, auto_scheduler and meta_schedule are its faces: each defines spaces of its own, and has its classic names.
+
+space       what the candidates of a kernel are: how they are drawn, changed, applied and written
+task        a kernel, its target and its space
+measure     builders and runners: from scheduled programs to times
+log         files of records, a line of JSON each, that several processes append to
+record      what was measured of a candidate
+search      which candidates to measure next
+allocation  which task of a model to measure next
+session     the loop: search, build, run, record
+"""

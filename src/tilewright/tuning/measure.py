@@ -1,0 +1,112 @@
+"""From scheduled programs to times: what builders and runners take and give. They never raise for a candidate: they tell its failure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.ir import IRModule
+from tilewright.target import Target
+
+
+class Failure(Enum):
+    """Why there is no time for a candidate."""
+
+    REFUSED = "refused"
+    """A step of the schedule was refused."""
+    BUILD = "build"
+    """It could not be compiled."""
+    BUILD_TIMEOUT = "build timeout"
+    RUN = "run"
+    """It failed, or its process died."""
+    RUN_TIMEOUT = "run timeout"
+    WRONG = "wrong"
+    """Its results are not those of the untuned program."""
+    LOST = "lost"
+    """The machine that ran it went away."""
+
+
+class Source(NamedTuple):
+    """A scheduled program to be built. Its single function has static shapes."""
+
+    program: IRModule
+    target: Target
+
+
+class Built(NamedTuple):
+    """A library, or why there is none."""
+
+    path: Path | None
+    seconds: float
+    failure: Failure | None = None
+    message: str = ""
+
+
+class Argument(NamedTuple):
+    """A parameter of a kernel."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Signature(NamedTuple):
+    """The parameters of a kernel, and which of them, by their places, it writes."""
+
+    arguments: tuple[Argument, ...]
+    outputs: tuple[int, ...]
+
+
+class Run(NamedTuple):
+    """A library to be measured.
+
+    reference: the library of the untuned kernel, whose outputs for the same inputs are compared with its own; None: they are not compared.
+    beside: the library of the best candidate so far, whose runs alternate with its own.
+    """
+
+    library: Path
+    signature: Signature
+    reference: Path | None = None
+    beside: Path | None = None
+
+
+class Measured(NamedTuple):
+    """Seconds of a call, one number a repeat; those of the library beside it, in the same repeats; or why there are none."""
+
+    seconds: tuple[float, ...]
+    beside: tuple[float, ...] = ()
+    failure: Failure | None = None
+    message: str = ""
+
+
+class Builder(ABC):
+    """Compiles programs to libraries."""
+
+    @abstractmethod
+    def build(self, sources: Sequence[Source], folder: Path) -> list[Built]:
+        """A library of each program, in the folder, in the order of the programs."""
+
+
+class Runner(ABC):
+    """Measures libraries."""
+
+    apart: bool = False
+    """Whether it runs on other machines than this, so that building does not disturb it."""
+
+    @abstractmethod
+    def run(self, runs: Sequence[Run]) -> list[Measured]:
+        """The times of each library, in the order of the libraries."""
+
+
+class CostModel(ABC):
+    """Predicts which programs are fast, from those that were measured."""
+
+    @abstractmethod
+    def predict(self, programs: Sequence[IRModule], target: Target) -> list[float]:
+        """A score of each scheduled program: higher is faster. Scores are comparable within a task only."""
+
+    @abstractmethod
+    def update(self, key: str, programs: Sequence[IRModule], target: Target, seconds: Sequence[float]) -> None:
+        """Learns from measurements of a task. seconds: of each program; infinite if it failed."""

@@ -1,0 +1,168 @@
+"""Which candidates to measure next: evolutionary search, guided by a cost model.
+
+A population of the best that was measured and of drawn candidates is mutated and crossed, generation by generation; the cost model tells
+which survive. A share of what is measured is drawn at random, so that the model also learns where it is wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple
+
+from tilewright.ir import IRModule
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tuning.measure import CostModel
+from tilewright.tuning.space import Space
+
+
+class Proposal(NamedTuple):
+    """A candidate to be measured, and its scheduled program."""
+
+    candidate: Any
+    key: str
+    program: IRModule
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is searched for one batch of measurements.
+
+    population: candidates of a generation; generations; crossed: the share of children of two parents; drawn: the share of the proposals
+    that are drawn at random, whatever the model says of them; seconds: time after which no further generation begins.
+    """
+
+    population: int = 128
+    generations: int = 4
+    crossed: float = 0.15
+    drawn: float = 0.1
+    seconds: float = float("inf")
+
+
+ATTEMPTS = 20
+"""Draws for one candidate, until a space whose candidates are refused or known counts as exhausted."""
+
+
+class Search:
+    """Proposes candidates of a space. Each candidate is proposed once; those whose schedule is refused, never.
+
+    refused: the reasons for refusals by key.
+    """
+
+    def __init__(self, space: Space[Any], target: Target, model: CostModel, random: Random) -> None:
+        self.space, self.target, self.model, self.random = space, target, model, random
+        self.refused: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._measured: list[tuple[float, Proposal]] = []
+
+    def told(self, proposal: Proposal, seconds: float) -> None:
+        """A measurement of a candidate: the search does not propose it again. seconds: infinite if it failed."""
+        self._known.add(proposal.key)
+        if seconds < float("inf"):
+            self._measured.append((seconds, proposal))
+            self._measured.sort(key=lambda m: m[0])
+
+    def recall(self, candidate: Any, seconds: float) -> Proposal | None:
+        """Tells of a candidate that was measured earlier. None if its schedule is refused now."""
+        proposal = self._proposal(candidate)
+        if proposal is not None:
+            self.told(proposal, seconds)
+        return proposal
+
+    def propose(self, count: int, effort: Effort) -> list[Proposal]:
+        """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted."""
+        ends = time.monotonic() + effort.seconds
+        found: dict[str, Proposal] = {}
+        self._draw(found, max(count, effort.population // 2), ends)
+        drawn = list(found.values())
+        population = [proposal for _, proposal in self._measured[: effort.population // 2]] + drawn
+        scores = self._scores(population)
+        for _ in range(effort.generations):
+            if time.monotonic() >= ends or not population:
+                break
+            children = self._children(population, scores, effort, ends)
+            if not children:
+                break
+            found.update({c.key: c for c in children})
+            population, scores = self._fittest(
+                [*population, *children], [*scores, *self._scores(children)], effort.population
+            )
+        ranked = [
+            p
+            for _, p in sorted(zip(scores, population, strict=True), key=lambda pair: -pair[0])
+            if p.key not in self._known
+        ]
+        exploring = [p for p in drawn if p.key not in self._known][: round(effort.drawn * count)]
+        chosen = _distinct([*ranked[: count - len(exploring)], *exploring, *ranked, *drawn], self._known)[:count]
+        self._known.update(p.key for p in chosen)
+        return chosen
+
+    def _draw(self, found: dict[str, Proposal], count: int, ends: float) -> None:
+        failures = 0
+        while len(found) < count and failures < ATTEMPTS * count:
+            if found and time.monotonic() >= ends:
+                break
+            proposal = self._proposal(self.space.draw(self.random))
+            if proposal is None or proposal.key in self._known or proposal.key in found:
+                failures += 1
+            else:
+                found[proposal.key] = proposal
+
+    def _children(
+        self, population: Sequence[Proposal], scores: Sequence[float], effort: Effort, ends: float
+    ) -> list[Proposal]:
+        weights = _weights(scores)
+        known = {p.key for p in population}
+        made: dict[str, Proposal] = {}
+        for _ in range(effort.population):
+            if time.monotonic() >= ends:
+                break
+            first, second = self.random.choices(population, weights, k=2)
+            if self.random.random() < effort.crossed and first is not second:
+                candidate = self.space.crossed(first.candidate, second.candidate, self.random)
+            else:
+                candidate = self.space.neighbour(first.candidate, self.random)
+            key = self.space.key(candidate)
+            if key in known or key in made or key in self._known:
+                continue
+            proposal = self._proposal(candidate)
+            if proposal is not None and proposal.key not in known:
+                made[proposal.key] = proposal
+        return list(made.values())
+
+    def _proposal(self, candidate: Any) -> Proposal | None:
+        key = self.space.key(candidate)
+        if key in self.refused:
+            return None
+        try:
+            return Proposal(candidate, key, self.space.program(candidate))
+        except TVMError as error:
+            self.refused[key] = str(error)
+            return None
+
+    def _scores(self, population: Sequence[Proposal]) -> list[float]:
+        return self.model.predict([p.program for p in population], self.target) if population else []
+
+    @staticmethod
+    def _fittest(
+        population: Sequence[Proposal], scores: Sequence[float], count: int
+    ) -> tuple[list[Proposal], list[float]]:
+        order = sorted(range(len(population)), key=lambda i: -scores[i])[:count]
+        return [population[i] for i in order], [scores[i] for i in order]
+
+
+def _weights(scores: Sequence[float]) -> list[float]:
+    """The chance of being a parent: by rank, so that it does not depend on the unit of scores."""
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    weights = [0.0] * len(scores)
+    for rank, i in enumerate(order):
+        weights[i] = 1.0 / (rank + 1)
+    return weights
+
+
+def _distinct(proposals: Sequence[Proposal], known: set[str]) -> list[Proposal]:
+    """Without repetitions and without what is known."""
+    return list({p.key: p for p in proposals if p.key not in known}.values())

@@ -1,0 +1,221 @@
+"""The loop of tuning: choose a task, search, build, run, record."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from tilewright.support.errors import TVMError
+from tilewright.support.files import temporary_folder
+from tilewright.tuning import log
+from tilewright.tuning.allocation import PATIENCE, Progress, next_task
+from tilewright.tuning.inputs import signature_of
+from tilewright.tuning.measure import Builder, CostModel, Measured, Run, Runner, Signature, Source
+from tilewright.tuning.record import Record, load, of_task
+from tilewright.tuning.search import Effort, Proposal, Search
+from tilewright.tuning.task import Task
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When tuning ends, whichever comes first, and how much is done at a time.
+
+    trials: measurements in all. seconds: in all. patience: rounds of a task without a faster candidate. batch: measurements of a round.
+    search: the share of the time that the search itself may take.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    patience: int = PATIENCE
+    batch: int = 16
+    search: float = 0.15
+
+
+class Event(NamedTuple):
+    """What a round brought. number: the task's place. trials: measurements of the session. elapsed: its seconds."""
+
+    number: int
+    progress: Progress
+    records: Sequence[Record]
+    trials: int
+    elapsed: float
+
+
+@dataclass
+class _State:
+    """What a session has of a task. reference: the library of the untuned kernel. best: that of the fastest candidate, else the untuned
+    one."""
+
+    progress: Progress
+    search: Search
+    folder: Path = Path()
+    signature: Signature = Signature((), ())
+    reference: Path | None = None
+    untuned: float | None = None
+    best: Path | None = None
+    best_seconds: float = float("inf")
+
+    @property
+    def task(self) -> Task:
+        return self.progress.task
+
+
+class Session:
+    """Tunes tasks. The records of a round are on the disk before the next one begins, so whatever ends the process loses at most the round
+    that ran. A log that has records of the tasks is continued.
+
+    path: the log; None: records are in memory only. records: those of this session. refused: lines of the log that are not used.
+    unwritten: records that could not be written, since the disk is full or the file cannot be opened; each round tries again.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        builder: Builder,
+        runner: Runner,
+        model: CostModel,
+        path: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.builder, self.runner, self.model, self.path = builder, runner, model, path
+        self.records: list[Record] = []
+        self.unwritten: list[Record] = []
+        random = Random(seed)
+        self._states = [
+            _State(Progress(task), Search(task.space, task.target, model, Random(random.random()))) for task in tasks
+        ]
+        known, self.refused = load(path) if path is not None and os.path.exists(path) else ([], [])
+        for state in self._states:
+            self._recall(state, of_task(known, state.task))
+
+    @property
+    def progress(self) -> list[Progress]:
+        """What each task reached, in the order of the tasks."""
+        return [state.progress for state in self._states]
+
+    def run(self, limits: Limits, report: Callable[[Event], None] | None = None) -> None:
+        """Measures until a limit is reached, or no task is expected to become faster. report: is called after each round.
+
+        Raises TVMError where the untuned kernel of a task cannot be built and run.
+        """
+        begun = time.monotonic()
+        ends = begun + limits.seconds if limits.seconds is not None else float("inf")
+        before, searched = len(self.records), 0.0
+        with temporary_folder("tilewright-tune-") as folder:
+            for i, state in enumerate(self._states):
+                state.folder, state.best = folder / str(i), None
+                state.folder.mkdir()
+            while True:
+                now = time.monotonic()
+                left = float("inf") if limits.trials is None else limits.trials - (len(self.records) - before)
+                index = next_task(self.progress, limits.patience)
+                if now >= ends or left <= 0 or index is None:
+                    return
+                state = self._states[index]
+                if state.best is None:
+                    self._measure_untuned(state)
+                    now = time.monotonic()
+                # What the search may take by its share of the time, and half a second more, since rounds differ.
+                share = limits.search * (now - begun) - searched + 0.5
+                effort = Effort(seconds=max(min(share, ends - now), 0.0))
+                proposals = state.search.propose(int(min(limits.batch, left)), effort)
+                searched += time.monotonic() - now
+                records = self._measure(state, proposals)
+                if report is not None:
+                    made = len(self.records) - before
+                    report(Event(index, state.progress, records, made, time.monotonic() - begun))
+
+    def _recall(self, state: _State, records: Sequence[Record]) -> None:
+        """Continues a task. The cost model learns from the records whose schedules are still accepted."""
+        found = []
+        for record in records:
+            try:
+                candidate = state.task.space.read(record.candidate)
+            except TVMError:
+                continue
+            proposal = state.search.recall(candidate, record.median)
+            if proposal is not None:
+                found.append((proposal, record.median))
+        self._learn(state, [proposal for proposal, _ in found], [seconds for _, seconds in found])
+        fastest = min([seconds for _, seconds in found], default=float("inf"))
+        if fastest < float("inf"):
+            state.progress.best.append(fastest)
+
+    def _learn(self, state: _State, proposals: Sequence[Proposal], seconds: Sequence[float]) -> None:
+        if proposals:
+            self.model.update(state.task.key, [p.program for p in proposals], state.task.target, seconds)
+
+    def _measure_untuned(self, state: _State) -> None:
+        """The time of the untuned kernel, and what its candidates must compute."""
+        task = state.task
+        program = task.space.untuned()
+        (built,) = self.builder.build([Source(program, task.target)], state.folder)
+        if built.path is None:
+            raise TVMError(f"{task.name} cannot be tuned: its untuned kernel is not built: {built.message}")
+        state.signature, state.reference = signature_of(program), built.path
+        (measured,) = self.runner.run([Run(built.path, state.signature)])
+        if measured.failure is not None:
+            raise TVMError(f"{task.name} cannot be tuned: its untuned kernel does not run: {measured.message}")
+        state.untuned = statistics.median(measured.seconds)
+        state.best, state.best_seconds = built.path, state.untuned
+
+    def _measure(self, state: _State, proposals: Sequence[Proposal]) -> list[Record]:
+        """Builds, measures and records candidates."""
+        task, progress = state.task, state.progress
+        if not proposals:
+            progress.exhausted = True
+            return []
+        folder = state.folder / str(len(progress.best))
+        folder.mkdir(exist_ok=True)
+        built = self.builder.build([Source(p.program, task.target) for p in proposals], folder)
+        runs = [Run(b.path, state.signature, state.reference, state.best) for b in built if b.path is not None]
+        results = iter(self.runner.run(runs) if runs else [])
+        records: list[Record] = []
+        fastest, library = state.best_seconds, state.best
+        for proposal, made in zip(proposals, built, strict=True):
+            measured = next(results) if made.path is not None else Measured((), (), made.failure, made.message)
+            record = self._record(state, proposal, measured)
+            records.append(record)
+            state.search.told(proposal, record.median)
+            if record.median < fastest:
+                fastest, library = record.median, made.path
+        times = [record.median for record in records]
+        progress.best.append(min(progress.seconds, *times))
+        state.best_seconds, state.best = fastest, library
+        self._keep(records)
+        self._learn(state, proposals, times)
+        return records
+
+    def _record(self, state: _State, proposal: Proposal, measured: Measured) -> Record:
+        """The record of a measurement. Its seconds are scaled by how much slower than before the best candidate was, whose runs alternated
+        with its own."""
+        task, scale = state.task, 1.0
+        if measured.beside:
+            scale = state.best_seconds / statistics.median(measured.beside)
+        return Record(
+            task.key,
+            task.name,
+            str(task.target),
+            task.space.write(proposal.candidate),
+            tuple([seconds * scale for seconds in measured.seconds]),
+            measured.failure,
+            measured.message,
+            state.untuned,
+        )
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        self.records += records
+        if self.path is None:
+            return
+        self.unwritten += records
+        try:
+            log.append(self.path, [record.to_json() for record in self.unwritten])
+        except TVMError:
+            return
+        self.unwritten = []

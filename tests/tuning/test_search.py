@@ -1,0 +1,148 @@
+"""The search, the choice of the next task, and sessions, by measurements that need no machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from tests.tuning.numbers import Formula, Ignorant, Names, Pairs, Perfect, best, task
+from tilewright import te
+from tilewright.ir import IRModule
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+from tilewright.tuning import log
+from tilewright.tuning.allocation import Progress, next_task
+from tilewright.tuning.inputs import difference, random_inputs, signature_of
+from tilewright.tuning.measure import Argument, Failure, Signature
+from tilewright.tuning.record import load
+from tilewright.tuning.search import Effort, Search
+from tilewright.tuning.session import Event, Limits, Session
+
+
+@pytest.fixture(scope="module")
+def func() -> PrimFunc:
+    a = te.placeholder((4, 3), name="a")
+    return te.create_prim_func([a, te.compute((4, 3), lambda i, j: a[i, j] + 1.0, name="b")])
+
+
+def test_a_model_that_knows_finds_the_best_in_few_measurements(func: PrimFunc) -> None:
+    search = Search(Pairs(func), Target("llvm"), Perfect(), Random(0))
+    seen: list[str] = []
+    fastest = float("inf")
+    for _ in range(4):
+        for proposal in search.propose(8, Effort()):
+            seen.append(proposal.key)
+            search.told(proposal, best(proposal.candidate))
+            fastest = min(fastest, best(proposal.candidate))
+    assert len(seen) == len(set(seen)) == 32
+    assert fastest < 1.0005
+    random = Random(1)
+    drawn = min(best((random.randrange(64), random.randrange(64))) for _ in range(32))
+    assert fastest < drawn
+
+
+def test_a_small_space_is_exhausted_and_refusals_are_asked_once(func: PrimFunc) -> None:
+    space = Pairs(func, side=4)
+    search = Search(space, Target("llvm"), Ignorant(), Random(0))
+    found = [p.candidate for _ in range(5) for p in search.propose(4, Effort(population=16))]
+    allowed = {(a, b) for a in range(4) for b in range(4) if (a + b) % 7}
+    assert len(found) == len(set(found)) and set(found) == allowed
+    assert space.refusals == len(search.refused) == 16 - len(allowed)
+    assert search.propose(4, Effort()) == []
+
+
+def test_a_search_without_time_still_proposes(func: PrimFunc) -> None:
+    search = Search(Pairs(func), Target("llvm"), Perfect(), Random(0))
+    assert 1 <= len(search.propose(8, Effort(seconds=0.0))) <= 8
+
+
+def test_the_next_task_is_the_one_that_saves_most(func: PrimFunc) -> None:
+    light, heavy = Progress(task(func, "light", 1.0)), Progress(task(func, "heavy", 10.0))
+    assert next_task([light, heavy]) == 0
+    light.best.append(1.0)
+    assert next_task([light, heavy]) == 1
+    heavy.best.append(1.0)
+    assert next_task([light, heavy]) == 1
+    heavy.best += [1.0] * 5
+    assert next_task([light, heavy]) == 0  # the heavy one has not got faster
+    light.exhausted = True
+    assert next_task([light, heavy]) is None
+
+
+def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    events: list[Event] = []
+    session = Session([task(func)], Names(), Formula(fails=lambda pair: pair[1] == 50), Perfect(), path)
+    session.run(Limits(trials=40, batch=8), events.append)
+    records, refused = load(path)
+    assert records == session.records and len(records) == 40 and not refused
+    assert [e.trials for e in events] == [8, 16, 24, 32, 40]
+    assert session.progress[0].seconds == min(r.median for r in records)
+    assert all(r.failure is Failure.RUN for r in records if r.candidate[1] == 50)
+
+    names, model = Names(), Perfect()
+    again = Session([task(func)], names, Formula(), model, path, seed=1)
+    assert again.progress[0].seconds == session.progress[0].seconds
+    assert model.learned == 40
+    again.run(Limits(trials=16, batch=8))
+    assert not {tuple(r.candidate) for r in records} & set(names.built)
+    assert len(load(path)[0]) == 56
+
+
+def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:
+    noisy = Formula(load=lambda call: 1.0 + call / 10)
+    session = Session([task(func)], Names(), noisy, Perfect())
+    session.run(Limits(trials=40, batch=8))
+    for record in session.records:
+        if record.failure is None:
+            a, b = record.candidate
+            assert record.median == pytest.approx(best((a, b)) * 1.1, rel=1e-6)  # the load of the first call
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(
+    func: PrimFunc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.json"
+    session = Session([task(func)], Names(), Formula(), Perfect(), path)
+    real, calls = log.append, []
+
+    def full(*args: object) -> None:
+        calls.append(args)
+        if len(calls) <= 2:
+            raise TVMError("the disk is full")
+        real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log, "append", full)
+    waiting: list[int] = []
+    session.run(Limits(trials=24, batch=8), lambda event: waiting.append(len(session.unwritten)))
+    assert waiting == [8, 16, 0]
+    assert len(load(path)[0]) == 24
+
+
+def test_an_untuned_kernel_that_does_not_run_is_an_error(func: PrimFunc) -> None:
+    session = Session([task(func)], Names(), Formula(fails=lambda pair: pair == (0, 0)), Perfect())
+    with pytest.raises(TVMError, match="^pairs cannot be tuned: its untuned kernel does not run: killed by signal 11$"):
+        session.run(Limits(trials=1))
+
+
+def test_signatures_and_differences(func: PrimFunc) -> None:
+    signature = signature_of(IRModule.from_expr(func))
+    assert signature == Signature((Argument((4, 3), "float32"), Argument((4, 3), "float32")), (1,))
+    values = random_inputs(signature)
+    assert all([(a == b).all() for a, b in zip(values, random_inputs(signature), strict=True)])
+    expected = values[0] + 1
+    assert difference(signature, [expected * (1 + 1e-6)], [expected]) == ""
+    wrong = expected.copy()
+    wrong[2, 1] += 0.1
+    assert difference(signature, [wrong], [expected]).startswith(
+        "1 of 12 elements of output 1 differ from those of the untuned kernel; the first is [2, 1]:"
+    )
+    wrong[2, 1] = np.nan
+    assert difference(signature, [wrong], [expected]) and not difference(signature, [wrong], [wrong])
+    whole = Signature((Argument((2,), "int8"),), (0,))
+    assert difference(whole, [np.array([1, 2], "int8")], [np.array([1, 3], "int8")])
+    assert np.ptp(random_inputs(Signature((Argument((500,), "int8"),), ()))[0].astype(int)) > 200
