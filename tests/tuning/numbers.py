@@ -87,9 +87,12 @@ class Formula(Runner):
     """Times by a formula. load: how much slower everything is at a call; fails: pairs whose process dies."""
 
     def __init__(
-        self, seconds: Callable[[Pair], float] = best, load: Callable[[int], float] = lambda call: 1.0
+        self,
+        seconds: Callable[[Pair], float] = best,
+        load: Callable[[int], float] = lambda call: 1.0,
+        fails: Callable[[Pair], bool] = lambda pair: False,
     ) -> None:
-        self.seconds, self.load, self.calls = seconds, load, 0
+        self.seconds, self.load, self.fails, self.calls = seconds, load, fails, 0
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         found = []
