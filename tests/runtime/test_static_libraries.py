@@ -278,6 +278,8 @@ def test_what_is_linked_for_loading_leaves_no_files(tmp_path: Path, monkeypatch:
     assert not list((tmp_path / "temporary").iterdir())
     loaded["add_one"](runtime.array(np.zeros(4, "float32")), out)
     assert out.numpy().tolist() == [1] * 4
+    with pytest.raises(AttributeError, match="the module has no function `add_ona`; did you mean `add_one`"):
+        loaded["add_ona"]
     source["none"]()
     assert not list((tmp_path / "temporary").iterdir())
 

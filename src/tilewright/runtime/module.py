@@ -125,18 +125,9 @@ class Module(_ffi.Object):
         if self.type_key == "rpc":
             ask = global_func("rpc.SessionFunction")(self, "tvm.rpc.server.near_functions")
             return ask(self, name) if ask is not None else ""
-        path = Path(global_func("runtime.ModuleLabel")(self))
+        path: str = global_func("runtime.ModuleLabel")(self)
         near: str = global_func("runtime.NearFunctions")(self, name)
-        if near or not path.is_file():
-            return near
-        from tilewright.runtime.linking.symbol_file import symbol_file
-
-        try:
-            symbols = symbol_file(path.read_bytes()).symbols
-        except (OSError, ValueError):
-            return ""
-        prefix = "__tvm_ffi_"
-        return did_you_mean(name, [s.removeprefix(prefix) for s in symbols if s.startswith(prefix)])
+        return near or did_you_mean(name, _linked[path] if path in _linked else _functions_in(path))
 
     def _refuse_elsewhere(self, what: str) -> None:
         """AttributeError where the code is another machine's."""
@@ -430,10 +421,27 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
             global_func("runtime.CheckSeal")(name)
         with linked_for_loading(name) as library:
             module: Module = global_func("runtime.ModuleLoadFromFile")(library, fmt)
+            _linked[library] = _functions_in(library)
     else:
         module = global_func("runtime.ModuleLoadFromFile")(name, fmt)
     _learn_strings(module)
     return module
+
+
+_linked: dict[str, list[str]] = {}
+"""The functions in libraries that were linked for loading, whose files are gone, by these files."""
+
+
+def _functions_in(path: str) -> list[str]:
+    """Names of the functions in a library; none for what is no library."""
+    from tilewright.runtime.linking.symbol_file import symbol_file
+
+    try:
+        symbols = symbol_file(Path(path).read_bytes()).symbols
+    except (OSError, ValueError):
+        return []
+    prefix = "__tvm_ffi_"
+    return [s.removeprefix(prefix) for s in symbols if s.startswith(prefix)]
 
 
 def load_static_library(path: str | os.PathLike[str], func_names: Sequence[str]) -> Module:
