@@ -58,6 +58,11 @@ def test_a_package_is_run(place: Path) -> None:
     np.testing.assert_allclose(best, [np.argsort(row)[::-1][:2], np.sort(row)[::-1][:2]], rtol=1e-5)
 
 
+def test_commands_are_listed_in_the_order_of_use() -> None:
+    shown = tvmc("--help").out.partition("commands:")[2].partition("examples:")[0]
+    assert [line.split()[0] for line in shown.splitlines()[2:] if line.strip()] == ["compile", "run", "tune", "micro"]
+
+
 def test_options_may_be_shortened(place: Path) -> None:
     """The classic tutorial writes `tvmc run --output`."""
     options = ["--inputs", place / "x.npz", "--output", place / "short.npz"]

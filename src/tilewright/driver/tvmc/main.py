@@ -22,6 +22,8 @@ from tilewright.support.version import VERSION
 Maker = TypeVar("Maker", bound=Callable[..., None])
 REGISTERED_PARSER: list[Callable[..., None]] = []
 """What adds each command: f(subparsers, main parser, options of the configuration)."""
+SHOWN = ("compiler", "runner", "autotuner", "micro")
+"""The modules of the commands, in the order of --help; commands of others follow."""
 FAILED, NOT_INSTALLED = 4, 5
 """Exit codes. Besides: 0; 1 without a command; 2 for a wrong command line; 70 for a defect; 130 for an interrupt."""
 
@@ -106,7 +108,7 @@ def _run(argv: list[str]) -> int:
     parser.add_argument("-v", "--verbose", action="count", default=0, help="increase verbosity")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="{compile,run,tune,micro}")
-    for make_subparser in REGISTERED_PARSER:
+    for make_subparser in sorted(REGISTERED_PARSER, key=_place):
         make_subparser(commands, parser, json_params)
     _need_known(commands.choices, json_params)
     args = parser.parse_args(rest)
@@ -119,6 +121,11 @@ def _run(argv: list[str]) -> int:
         parser.print_help(sys.stderr)
         return 1
     return int(args.func(args) or 0)
+
+
+def _place(make_subparser: Callable[..., None]) -> int:
+    module = make_subparser.__module__.rpartition(".")[2]
+    return SHOWN.index(module) if module in SHOWN else len(SHOWN)
 
 
 def _need_known(commands: Mapping[str, argparse.ArgumentParser], json_params: Sequence[Mapping[str, Any]]) -> None:
