@@ -102,6 +102,9 @@ class TVMPODValue_ {
     if (any_.type_index == kTVMFFIDataType) return DLDataType2String(any_.v_dtype);
     return get<std::string>();
   }
+  // By name, as in args[0].operator PackedFunc(), which some compilers do not find among templates.
+  operator PackedFunc() const { return get<PackedFunc>(); }
+  operator NDArray() const { return get<NDArray>(); }
   operator Module() const;
   template <typename FType>
   operator TypedPackedFunc<FType>() const { return TypedPackedFunc<FType>(get<PackedFunc>()); }
