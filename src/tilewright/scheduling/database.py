@@ -1,15 +1,18 @@
-"""Plans that are kept: a text file of lines of JSON, one for each kernel and target.
+"""Decisions that are kept in a file: lines of JSON of two kinds.
+
+Records of tuning (`tuning/record.py`), one for each candidate that was measured. The fastest for a kernel and target counts, if it was
+clearly faster than the untuned kernel. And plans, which somebody decided; of several for a kernel and target the last one counts, and
+records do not:
 
     {"version": "0.1.0", "kernel": "8f3c..", "name": "fused_nn_dense", "target": "llvm -mcpu=znver4", "plan": {"T_dense.tile": [6, 2]}}
 
-`kernel` is the digest of the primitive function, or the name of a problem of a program's plan (graph_plan.py), such as
-"dense(1x512x1000, 32 bits)" with {"panel": 32}. Of several lines for a kernel and target the last counts, so a better plan is
-appended. A build finds plans in the file that the option `relay.plans` names; what no plan decides, the cost model decides.
+`kernel` (`task` in records) is the digest of the primitive function, or the name of a problem of a program's plan (graph_plan.py), such
+as "dense(1x512x1000, 32 bits)" with {"panel": 32}. A build finds the decisions in the file that the option `relay.plans` names; what is
+not in it, the cost model decides.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -18,8 +21,12 @@ from typing import Any
 
 from tilewright.support.errors import TVMError
 from tilewright.support.version import VERSION
+from tilewright.tuning import log
+from tilewright.tuning.record import Record, best
 
 FIELDS: dict[str, type] = {"version": str, "kernel": str, "name": str, "target": str, "plan": dict}
+FASTER = 0.97
+"""A record counts from this share of the untuned kernel's time on; less is noise."""
 
 
 class PlanWarning(UserWarning):
@@ -27,26 +34,31 @@ class PlanWarning(UserWarning):
 
 
 class PlanDatabase:
-    """The plans of a file. Lines that are damaged or of another version are left out, each with a PlanWarning that says why.
+    """The decisions of a file. Lines that are damaged or of another version are left out, each with a PlanWarning that says why.
 
-    Raises TVMError for a file that cannot be read.
+    plans: by kernel and target. measured: the records among them, whose kernels are faster than untuned ones. Raises TVMError for a file
+    that cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.plans: dict[tuple[str, str], dict[str, Any]] = {}
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise TVMError(f"the plans of {self.path} cannot be read: {error}") from None
-        for number, line in enumerate(text.splitlines(), 1):
-            if not line.strip():
-                continue
-            record, why = _record(line)
-            if record is None:
-                warnings.warn(f"{self.path}:{number} is left out: {why}", PlanWarning, stacklevel=2)
-            else:
-                self.plans[record["kernel"], record["target"]] = record["plan"]
+        records: list[Record] = []
+        for line in log.read(path):
+            try:
+                if line.record is None:
+                    raise TVMError(line.why)
+                if "task" in line.record:
+                    records.append(Record.from_json(line.record))
+                else:
+                    plan = _plan(line.record)
+                    self.plans[plan["kernel"], plan["target"]] = plan["plan"]
+            except TVMError as error:
+                warnings.warn(f"{self.path}:{line.number} is left out: {error}", PlanWarning, stacklevel=2)
+        self.measured = {
+            key: record for key, record in best(records).items() if _pays(record) and key not in self.plans
+        }
+        self.plans.update({key: record.candidate for key, record in self.measured.items()})
 
     def find(self, kernel: str, target: str) -> Mapping[str, Any]:
         """The decisions for a kernel (its digest) and a target; empty where there are none."""
@@ -59,39 +71,24 @@ class PlanDatabase:
 
 
 def append_plan(path: str | os.PathLike[str], kernel: str, name: str, target: str, plan: Mapping[str, Any]) -> None:
-    """Add the plan of a kernel to a file, created if it is missing. The line is written at once, so other processes may append
-    to the same file, and is on the disk when this returns."""
-    record = {"version": VERSION, "kernel": kernel, "name": name, "target": target, "plan": dict(plan)}
-    line = json.dumps(record).encode() + b"\n"
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        size = os.fstat(file).st_size
-        # A process that was killed may have left a line without its end.
-        if size and os.pread(file, 1, size - 1) != b"\n":
-            line = b"\n" + line
-        os.write(file, line)
-        os.fsync(file)
-    finally:
-        os.close(file)
+    """Adds the plan of a kernel to a file, as `tuning.log.append` does."""
+    log.append(path, [{"version": VERSION, "kernel": kernel, "name": name, "target": target, "plan": dict(plan)}])
 
 
-def _record(line: str) -> tuple[dict[str, Any] | None, str]:
-    """A line's record, or None and the reason."""
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        return None, f"it is no JSON ({error})"
-    if not isinstance(found, dict):
-        return None, f"it is a {type(found).__name__}, not an object"
+def _pays(record: Record) -> bool:
+    return isinstance(record.candidate, dict) and (record.untuned is None or record.median <= FASTER * record.untuned)
+
+
+def _plan(found: dict[str, Any]) -> dict[str, Any]:
+    """A line that is a plan. Raises TVMError with what is wrong in it."""
     for field, kind in FIELDS.items():
         if not isinstance(found.get(field), kind):
-            return None, f"its field {field!r} is missing, or is no {kind.__name__}"
+            raise TVMError(f"its field {field!r} is missing, or is no {kind.__name__}")
     if found["version"] != VERSION:
-        return (
-            None,
-            f"it was written by version {found['version']}, and this is {VERSION}: decisions may have other meanings",
+        raise TVMError(
+            f"it was written by version {found['version']}, and this is {VERSION}: decisions may have other meanings"
         )
-    return found, ""
+    return found
 
 
 __all__ = ["PlanDatabase", "PlanWarning", "append_plan"]

@@ -192,7 +192,7 @@ class TECompiler:
             plan = self._plan(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
-                compose = lambda: self._composed(func, name, facts.in_place, plan)  # noqa: E731
+                compose = lambda: self.composed(func, name, facts.in_place, plan)  # noqa: E731
                 return Kernel(name, compose, facts, source_of(func), digest, func, plan)
             with plan or Planner():
                 graph = TensorGraph(func)
@@ -221,7 +221,7 @@ class TECompiler:
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
 
-    def _composed(self, func: Function, name: str, in_place: Sequence[int], plan: KernelPlan | None) -> tir.PrimFunc:
+    def composed(self, func: Function, name: str, in_place: Sequence[int], plan: KernelPlan | None) -> tir.PrimFunc:
         """The PrimFunc of a primitive function. in_place, plan: its known facts."""
         with deep_recursion(), self.target, plan or Planner():
             return _prim_func(TensorGraph(func), name, in_place, ())

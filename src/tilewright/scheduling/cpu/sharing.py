@@ -8,6 +8,7 @@ fewer if the work is small. The runtime distributes runs of adjacent iterations,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -46,9 +47,11 @@ def parallelize(view: KernelView, name: str, loops: list[LoopRV], work: int, tar
     if all([isinstance(sch.get(loop).extent, IntImm) for loop in loops[start:end]]):
         model = 1 if cut is None else pieces_of(view, loops, start, cut)
         own = {} if cut is None else {model: cut}
-        pieces = view.plan.choose(f"{name}.pieces", model, lambda: sorted({1, *own, *cuts(sch, loops, start, end)}))
+        # As they are now: the choices may be asked for when the loops are no more.
+        extents = [extent_of(sch.get(loop)) for loop in loops]
+        pieces = view.plan.choose(f"{name}.pieces", model, lambda: sorted({1, *own, *cuts(extents, start, end)}))
         if pieces != model:
-            cut = cuts(sch, loops, start, end).get(pieces)
+            cut = cuts(extents, start, end).get(pieces)
     if cut is None:
         return
     shared = [*loops[start : cut.loops]]
@@ -99,15 +102,15 @@ def shares(view: KernelView, name: str, work: int, target: Target) -> bool:
     return view.plan.choose(f"{name}.threads", model, lambda: ("alone", "shared")) == "shared"
 
 
-def cuts(sch: Schedule, loops: list[LoopRV], start: int, end: int) -> dict[int, Cut]:
-    """All cuts of loops of known extents, by the number of iterations of the parallel loop."""
+def cuts(extents: Sequence[int], start: int, end: int) -> dict[int, Cut]:
+    """All cuts of loops of known extents from `start` to `end`, by the number of iterations of the parallel loop."""
     found: dict[int, Cut] = {}
     count = 1
     for take in range(start + 1, end + 1):
-        extent = extent_of(sch.get(loops[take - 1]))
+        extent = extents[take - 1]
         if not extent:
             break
-        if take - start > 1 and is_innermost(sch, loops, take):
+        if take - start > 1 and all([e == 1 for e in extents[take:]]):
             for parts in divisors(extent, extent - 1):
                 if parts > 1:
                     found.setdefault(count * parts, Cut(take, parts))

@@ -25,13 +25,14 @@ class Kernel:
     """One compiled primitive function.
 
     name: unique in its library; func: the PrimFunc, with inputs, outputs and dynamic sizes as parameters, which is composed at its first
-    use; digest: identifies the kernel; flops, products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program:
-    the relay function, or None for a call of external code; plan: the decisions about the kernel, complete once it is scheduled, or None if
-    the back end takes no schedules; remarks: those from scheduling, once the kernel is compiled.
+    use; digest: identifies the kernel; told: whether this is the digest of its relay program, by which files of plans know it; flops,
+    products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program: the relay function, or None for a call of
+    external code; plan: the decisions about the kernel, complete once it is scheduled, or None if the back end takes no schedules; remarks:
+    those from scheduling, once the kernel is compiled.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "remarks", "source", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "remarks", "source", "told", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +47,7 @@ class Kernel:
     ) -> None:
         self.plan = plan
         self.remarks = Remarks({}, [])
+        self.told = digest is not None
         self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place = tuple(facts.in_place)
