@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from tilewright.tir import PrimFunc
 from tilewright.tuning import log
 from tilewright.tuning.allocation import Progress, next_task
 from tilewright.tuning.inputs import difference, random_inputs, signature_of
-from tilewright.tuning.measure import Argument, Failure, Signature
+from tilewright.tuning.measure import Argument, Failure, Measured, Run, Signature
 from tilewright.tuning.record import load
 from tilewright.tuning.search import Effort, Search
 from tilewright.tuning.session import Event, Limits, Session
@@ -101,6 +102,24 @@ def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:
         if record.failure is None:
             a, b = record.candidate
             assert record.median == pytest.approx(best((a, b)) * 1.1, rel=1e-6)  # the load of the first call
+
+
+def test_a_time_that_is_too_good_is_measured_again(func: PrimFunc) -> None:
+    class Lucky(Formula):
+        """Every fifth measurement of a candidate is far too short."""
+
+        def run(self, runs: Sequence[Run]) -> list[Measured]:
+            found = []
+            for measured in super().run(runs):
+                lucky = self.calls % 5 == 0 and len(runs) > 1
+                found.append(measured._replace(seconds=(0.1, 0.1, 0.1)) if lucky else measured)
+            return found
+
+    session = Session([task(func)], Names(), Lucky(), Perfect())
+    session.run(Limits(trials=40, batch=8))
+    (progress,) = session.progress
+    assert 1.0 <= progress.seconds < 1.01
+    assert progress.seconds == min(best((r.candidate[0], r.candidate[1])) for r in session.records)
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(
