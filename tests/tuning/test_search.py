@@ -16,7 +16,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tuning import log
-from tilewright.tuning.allocation import Progress, next_task
+from tilewright.tuning.allocation import Progress, model_seconds, next_task
 from tilewright.tuning.inputs import difference, random_inputs, signature_of
 from tilewright.tuning.measure import Argument, Failure, Measured, Run, Signature
 from tilewright.tuning.record import load
@@ -63,13 +63,15 @@ def test_a_search_without_time_still_proposes(func: PrimFunc) -> None:
 
 def test_the_next_task_is_the_one_that_saves_most(func: PrimFunc) -> None:
     light, heavy = Progress(task(func, "light", 1.0)), Progress(task(func, "heavy", 10.0))
-    assert next_task([light, heavy]) == 0
-    light.best.append(1.0)
+    assert next_task([light, heavy]) == 0  # nothing is known
+    light.untuned = heavy.untuned = 1.0
     assert next_task([light, heavy]) == 1
     heavy.best.append(1.0)
     assert next_task([light, heavy]) == 1
     heavy.best += [1.0] * 5
     assert next_task([light, heavy]) == 0  # the heavy one has not got faster
+    light.best.append(0.5)
+    assert model_seconds([light, heavy]) == (11.0, 10.5)
     light.exhausted = True
     assert next_task([light, heavy]) is None
 
@@ -90,7 +92,10 @@ def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path)
     assert again.progress[0].seconds == session.progress[0].seconds
     assert model.learned == 40
     again.run(Limits(trials=16, batch=8))
-    assert not {tuple(r.candidate) for r in records} & set(names.built)
+    fastest = min(records, key=lambda r: r.median)
+    assert names.built[:2] == [(0, 0), tuple(fastest.candidate)]
+    assert not {tuple(r.candidate) for r in records} & set(names.built[2:])
+    assert again.progress[0].seconds <= session.progress[0].seconds
     assert len(load(path)[0]) == 56
 
 

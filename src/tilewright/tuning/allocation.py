@@ -23,41 +23,57 @@ PATIENCE = 5
 
 @dataclass
 class Progress:
-    """What a task reached: after each round, the seconds of the fastest candidate (infinite while there is none); whether its space is
-    exhausted."""
+    """What a task reached.
+
+    untuned: seconds of the untuned kernel, once it is measured. best: after each round, seconds of the fastest candidate; infinite while
+    there is none. exhausted: whether all candidates are measured.
+    """
 
     task: Task
+    untuned: float | None = None
     best: list[float] = field(default_factory=list)
     exhausted: bool = False
 
     @property
     def seconds(self) -> float:
+        """Of the fastest candidate."""
         return self.best[-1] if self.best else float("inf")
+
+    @property
+    def fastest(self) -> float:
+        """Seconds of what a build would use: the fastest candidate or the untuned kernel."""
+        return min(self.seconds, float("inf") if self.untuned is None else self.untuned)
 
     @property
     def idle_rounds(self) -> int:
         """Rounds since the last one that found a faster candidate."""
         return sum([1 for seconds in self.best if seconds == self.seconds]) - 1 if self.best else 0
 
-    def gain(self, fastest: float) -> float:
-        """Seconds of the model that the next round may save. fastest: operations a second of the best task."""
-        now = self.seconds
+    def gain(self, rate: float) -> float:
+        """Seconds of the model that the next round may save. rate: operations a second of the best task; 0 if not known."""
+        now, rounds = self.fastest, len(self.best)
         if now == float("inf"):
             return 0.0 if self.best else float("inf")
-        before = self.best[-1 - RECENT] if len(self.best) > RECENT else self.best[0]
-        trend = (before - now) / min(RECENT, max(len(self.best) - 1, 1)) if before < float("inf") else now
-        hope = now / len(self.best)
-        if self.task.flops and fastest:
-            hope = min(hope, max(now - self.task.flops / fastest / SIMILAR, 0.0))
+        hope = now / (rounds + 1)
+        if self.task.flops and rate:
+            hope = min(hope, max(now - self.task.flops / rate / SIMILAR, 0.0))
+        if not rounds:
+            return self.task.weight * hope
+        before = self.best[-1 - RECENT] if rounds > RECENT else self.untuned or self.best[0]
+        trend = max(before - now, 0.0) / min(RECENT, rounds) if before < float("inf") else now
         return self.task.weight * (TREND * trend + (1 - TREND) * hope)
 
 
 def next_task(tasks: Sequence[Progress], patience: int = PATIENCE) -> int | None:
-    """The index of the task whose next round is expected to save most; None if all are exhausted or have not got faster in `patience`
-    rounds. Tasks that were never measured come first, in their order."""
-    for i, task in enumerate(tasks):
-        if not task.best and not task.exhausted:
-            return i
-    fastest = max([t.task.flops / t.seconds for t in tasks if t.seconds < float("inf")], default=0.0)
-    open_tasks = [i for i, t in enumerate(tasks) if not t.exhausted and t.idle_rounds < patience]
-    return max(open_tasks, key=lambda i: tasks[i].gain(fastest), default=None)
+    """The place of the task whose next round is expected to save most; None if all are exhausted or have not got faster in `patience`
+    rounds."""
+    rate = max([t.task.flops / t.fastest for t in tasks if t.fastest < float("inf")], default=0.0)
+    waiting = [i for i, t in enumerate(tasks) if not t.exhausted and t.idle_rounds < patience]
+    return max(waiting, key=lambda i: tasks[i].gain(rate), default=None)
+
+
+def model_seconds(tasks: Sequence[Progress]) -> tuple[float, float]:
+    """Seconds of all calls of the tasks: untuned, and with the fastest of each. Tasks that were not measured are left out."""
+    measured = [t for t in tasks if t.untuned is not None]
+    untuned = sum([t.task.weight * t.untuned for t in measured if t.untuned is not None])
+    return untuned, sum([t.task.weight * t.fastest for t in measured])

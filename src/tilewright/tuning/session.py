@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tilewright.support.errors import TVMError
-from tilewright.support.files import temporary_folder
+from tilewright.support.files import kept_folder
 from tilewright.tuning import log
 from tilewright.tuning.allocation import PATIENCE, Progress, next_task
 from tilewright.tuning.inputs import signature_of
@@ -47,17 +47,17 @@ class Event(NamedTuple):
     elapsed: float
 
 
-@dataclass
+@dataclass(eq=False)
 class _State:
-    """What a session has of a task. reference: the library of the untuned kernel. best: that of the fastest candidate, else the untuned
-    one."""
+    """What a session has of a task. reference: the library of the untuned kernel. recalled: the fastest candidate of earlier sessions. best:
+    the library of the fastest candidate, else the untuned one."""
 
     progress: Progress
     search: Search
     folder: Path = Path()
     signature: Signature = Signature((), ())
     reference: Path | None = None
-    untuned: float | None = None
+    recalled: Proposal | None = None
     best: Path | None = None
     best_seconds: float = float("inf")
 
@@ -71,6 +71,8 @@ class Session:
     that ran. A log that has records of the tasks is continued.
 
     path: the log; None: records are in memory only. records: those of this session. refused: lines of the log that are not used.
+    The untuned kernels of all tasks are measured first (`measure_untuned`), so that the time of the model is known.
+
     unwritten: records that could not be written, since the disk is full or the file cannot be opened; each round tries again.
     """
 
@@ -84,6 +86,7 @@ class Session:
         seed: int = 0,
     ) -> None:
         self.builder, self.runner, self.model, self.path = builder, runner, model, path
+        self.folder = kept_folder("tilewright-tune-")
         self.records: list[Record] = []
         self.unwritten: list[Record] = []
         random = Random(seed)
@@ -99,6 +102,18 @@ class Session:
         """What each task reached, in the order of the tasks."""
         return [state.progress for state in self._states]
 
+    def measure_untuned(self, report: Callable[[int, int, str], None] | None = None) -> None:
+        """Measures the untuned kernels of the tasks that have none. report: is called with the tasks that are done, all tasks, and what is
+        done.
+
+        Raises TVMError where one cannot be built and run: nothing could be compared with it.
+        """
+        waiting = [state for state in self._states if state.best is None]
+        for i, state in enumerate(waiting):
+            if report is not None:
+                report(i, len(waiting), state.task.name)
+            self._measure_untuned(state)
+
     def run(self, limits: Limits, report: Callable[[Event], None] | None = None) -> None:
         """Measures until a limit is reached, or no task is expected to become faster. report: is called after each round.
 
@@ -107,29 +122,23 @@ class Session:
         begun = time.monotonic()
         ends = begun + limits.seconds if limits.seconds is not None else float("inf")
         before, searched = len(self.records), 0.0
-        with temporary_folder("tilewright-tune-") as folder:
-            for i, state in enumerate(self._states):
-                state.folder, state.best = folder / str(i), None
-                state.folder.mkdir()
-            while True:
-                now = time.monotonic()
-                left = float("inf") if limits.trials is None else limits.trials - (len(self.records) - before)
-                index = next_task(self.progress, limits.patience)
-                if now >= ends or left <= 0 or index is None:
-                    return
-                state = self._states[index]
-                if state.best is None:
-                    self._measure_untuned(state)
-                    now = time.monotonic()
-                # What the search may take by its share of the time, and half a second more, since rounds differ.
-                share = limits.search * (now - begun) - searched + 0.5
-                effort = Effort(seconds=max(min(share, ends - now), 0.0))
-                proposals = state.search.propose(int(min(limits.batch, left)), effort)
-                searched += time.monotonic() - now
-                records = self._measure(state, proposals)
-                if report is not None:
-                    made = len(self.records) - before
-                    report(Event(index, state.progress, records, made, time.monotonic() - begun))
+        self.measure_untuned()
+        while True:
+            now = time.monotonic()
+            left = float("inf") if limits.trials is None else limits.trials - (len(self.records) - before)
+            number = next_task(self.progress, limits.patience)
+            if now >= ends or left <= 0 or number is None:
+                return
+            state = self._states[number]
+            # What the search may take by its share of the time, and half a second more, since rounds differ.
+            share = limits.search * (now - begun) - searched + 0.5
+            effort = Effort(seconds=max(min(share, ends - now), 0.0))
+            proposals = state.search.propose(int(min(limits.batch, left)), effort)
+            searched += time.monotonic() - now
+            records = self._measure(state, proposals)
+            if report is not None:
+                made = len(self.records) - before
+                report(Event(number, state.progress, records, made, time.monotonic() - begun))
 
     def _recall(self, state: _State, records: Sequence[Record]) -> None:
         """Continues a task. The cost model learns from the records whose schedules are still accepted."""
@@ -143,9 +152,10 @@ class Session:
             if proposal is not None:
                 found.append((proposal, record.median))
         self._learn(state, [proposal for proposal, _ in found], [seconds for _, seconds in found])
-        fastest = min([seconds for _, seconds in found], default=float("inf"))
-        if fastest < float("inf"):
-            state.progress.best.append(fastest)
+        fastest = min(found, key=lambda pair: pair[1], default=None)
+        if fastest is not None and fastest[1] < float("inf"):
+            state.recalled = fastest[0]
+            state.progress.best.append(fastest[1])
 
     def _learn(self, state: _State, proposals: Sequence[Proposal], seconds: Sequence[float]) -> None:
         if proposals:
@@ -154,6 +164,8 @@ class Session:
     def _measure_untuned(self, state: _State) -> None:
         """The time of the untuned kernel, and what its candidates must compute."""
         task = state.task
+        state.folder = Path(self.folder.name) / str(self._states.index(state))
+        state.folder.mkdir()
         program = task.space.untuned()
         (built,) = self.builder.build([Source(program, task.target)], state.folder)
         if built.path is None:
@@ -162,8 +174,21 @@ class Session:
         (measured,) = self.runner.run([Run(built.path, state.signature)])
         if measured.failure is not None:
             raise TVMError(f"{task.name} cannot be tuned: its untuned kernel does not run: {measured.message}")
-        state.untuned = statistics.median(measured.seconds)
-        state.best, state.best_seconds = built.path, state.untuned
+        state.progress.untuned = state.best_seconds = statistics.median(measured.seconds)
+        state.best = built.path
+        if state.recalled is not None:
+            self._measure_recalled(state, state.recalled)
+
+    def _measure_recalled(self, state: _State, proposal: Proposal) -> None:
+        """Measures the fastest candidate of earlier sessions: the machine may be slower or faster than it was."""
+        (built,) = self.builder.build([Source(proposal.program, state.task.target)], state.folder)
+        if built.path is None:
+            return
+        (measured,) = self.runner.run([Run(built.path, state.signature, state.reference, state.best)])
+        record = self._record(state, proposal.candidate, measured)
+        state.progress.best = [record.median]
+        if record.median < state.best_seconds:
+            state.best, state.best_seconds = built.path, record.median
 
     def _measure(self, state: _State, proposals: Sequence[Proposal]) -> list[Record]:
         """Builds, measures and records candidates."""
@@ -217,7 +242,7 @@ class Session:
             tuple([seconds * scale for seconds in measured.seconds]),
             measured.failure,
             measured.message,
-            state.untuned,
+            state.progress.untuned,
         )
 
     def _keep(self, records: Sequence[Record]) -> None:
