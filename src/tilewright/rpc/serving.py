@@ -25,6 +25,7 @@ from tilewright.rpc.process import Child, end_with_parent, is_orphan
 from tilewright.rpc.registration import Registration
 from tilewright.runtime.packed_func import global_func
 from tilewright.support.errors import RPCError
+from tilewright.support.files import remove_left_folders
 
 FOLDERS = "tilewright-rpc-"
 """How the names of sessions' folders begin; the number of the server's process follows."""
@@ -51,18 +52,6 @@ class Terms:
     limits: Limits
     certified: ssl.SSLContext | None  # for who connects to the server
     trusted: ssl.SSLContext | None  # for trackers and proxies that it connects to
-
-
-def remove_left_folders() -> None:
-    """Remove the folders of sessions whose server was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(FOLDERS + "*-*"):
-        number = folder.name.removeprefix(FOLDERS).split("-")[0]
-        try:
-            os.kill(int(number), 0)
-        except ProcessLookupError:
-            shutil.rmtree(folder, ignore_errors=True)
-        except (ValueError, PermissionError):
-            continue
 
 
 def _split(key: str) -> tuple[str, float, bool]:
@@ -100,7 +89,7 @@ class Serving:
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        remove_left_folders()
+        remove_left_folders(FOLDERS)
         tasks = [asyncio.ensure_future(w) for w in work]
         while not stopped.is_set() and not is_orphan() and not any(t.done() for t in tasks):
             with contextlib.suppress(TimeoutError):

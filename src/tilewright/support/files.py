@@ -85,6 +85,20 @@ def temporary_folder(prefix: str = "tilewright-", place: str | os.PathLike[str] 
         yield Path(folder)
 
 
+def remove_left_folders(prefix: str) -> None:
+    """Removes temporary folders whose process was killed: their names begin with the prefix, then its number and a dash."""
+    import shutil
+
+    for folder in Path(temporary_directory()).glob(prefix + "*-*"):
+        number = folder.name.removeprefix(prefix).split("-")[0]
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (ValueError, PermissionError):
+            continue
+
+
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOENT}
 
 
