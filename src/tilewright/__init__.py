@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         driver,
         error,
         ir,
+        meta_schedule,
         node,
         relay,
         rpc,
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "micro", "node", "relay", "rpc", "runtime", "script",
-    "support", "target", "te", "testing", "tir", "topi",
+    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node", "relay", "rpc", "runtime",
+    "script", "support", "target", "te", "testing", "tir", "topi",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

@@ -1,0 +1,30 @@
+"""Rules that make design spaces: each schedules a block, in one or in several ways."""
+
+from __future__ import annotations
+
+from tilewright.meta_schedule.schedule_rule.add_rfactor import AddRFactor
+from tilewright.meta_schedule.schedule_rule.apply_custom_rule import ApplyCustomRule
+from tilewright.meta_schedule.schedule_rule.auto_bind import AutoBind
+from tilewright.meta_schedule.schedule_rule.auto_inline import AutoInline, InlineConstantScalars
+from tilewright.meta_schedule.schedule_rule.cross_thread_reduction import CrossThreadReduction
+from tilewright.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling, ReuseType
+from tilewright.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
+from tilewright.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
+from tilewright.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
+from tilewright.meta_schedule.schedule_rule.wide_vector import MultiLevelTilingWideVector
+
+__all__ = [
+    "AddRFactor",
+    "ApplyCustomRule",
+    "AutoBind",
+    "AutoInline",
+    "CrossThreadReduction",
+    "InlineConstantScalars",
+    "MultiLevelTiling",
+    "MultiLevelTilingWideVector",
+    "ParallelizeVectorizeUnroll",
+    "PyScheduleRule",
+    "RandomComputeLocation",
+    "ReuseType",
+    "ScheduleRule",
+]

@@ -1,0 +1,73 @@
+"""Design spaces by rules, applied to each block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.meta_schedule.blocks import exists
+from tilewright.meta_schedule.space_generator.space_generator import (
+    MutatorProbType,
+    PostprocType,
+    ScheduleRuleType,
+    SpaceGenerator,
+)
+from tilewright.support.errors import TVMError
+from tilewright.tir import Block
+from tilewright.tir.schedule import BlockRV, Schedule
+from tilewright.tir.schedule.facts.leaves import leaves
+from tilewright.tir.schedule.state import StmtSRef
+
+
+class PostOrderApply(SpaceGenerator, kind="post-order-apply"):
+    """Applies each rule to each block, consumers first. A rule that makes several schedules of one multiplies the design spaces.
+
+    f_block_filter: which blocks are scheduled.
+    """
+
+    needs_target = True
+
+    def __init__(
+        self,
+        f_block_filter: Callable[[Block], bool] | None = None,
+        sch_rules: ScheduleRuleType = "from-target",
+        postprocs: PostprocType = "from-target",
+        mutator_probs: MutatorProbType = "from-target",
+    ) -> None:
+        super().__init__(sch_rules, postprocs, mutator_probs)
+        self.f_block_filter = f_block_filter
+
+    def generate_design_space(self, mod: IRModule) -> list[Schedule]:
+        if self.context is None:
+            raise TVMError("a space generator needs a context: initialize_with_tune_context")
+        sch = Schedule(mod, seed=self.context.random.getrandbits(30) + 1, error_render_level="fast")
+        blocks = [sch.get_block(name, func) for func, name in self._names(sch)]
+        designs = [sch]
+        for rule in self.sch_rules:
+            pending: list[tuple[Schedule, list[BlockRV]]] = [(design, blocks) for design in reversed(designs)]
+            designs = []
+            while pending:
+                design, left = pending.pop()
+                if not left:
+                    designs.append(design)
+                    continue
+                *rest, block = left
+                made = rule.apply(design, block) if exists(design, block) else [design]
+                pending += [(new, rest) for new in reversed(made)]
+        return designs
+
+    def _names(self, sch: Schedule) -> list[tuple[str, str]]:
+        """The blocks of all functions, those inside of others first, the root of a function last."""
+        found = []
+        for gvar, root in sch.state.roots.items():
+            names: list[Any] = []
+            _collect(root, root.stmt, names)
+            found += [(gvar.name_hint, b.name_hint) for b in names if not self.f_block_filter or self.f_block_filter(b)]
+        return found
+
+
+def _collect(root: StmtSRef, block: Any, found: list[Any]) -> None:
+    for leaf in leaves(block.body):
+        _collect(root, leaf.block, found)
+    found.append(block)

@@ -1,0 +1,104 @@
+"""The space of tuning whose candidates are traces: design spaces with decisions."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.meta_schedule.tune_context import TuneContext
+from tilewright.support.errors import ScheduleError, TVMError
+from tilewright.tir.schedule import Schedule, Trace
+from tilewright.tuning.space import Space
+
+ATTEMPTS = 16
+"""Draws, until one whose steps are all accepted is found."""
+
+
+class TraceSpace(Space[Trace]):
+    """A candidate is the trace of a design space with decisions of its own, without what post-processors add: they are applied when the
+    program is made.
+
+    context: with a module and a space generator. designs: the traces of the design spaces; None generates them.
+    """
+
+    def __init__(self, context: TuneContext, designs: list[Trace] | None = None) -> None:
+        if context.mod is None or context.space_generator is None:
+            raise TVMError("a space of traces needs a module and a space generator, and TuneContext was not given both")
+        self.context, self.mod = context, context.mod
+        if designs is None:
+            designs = [trace_of(sch) for sch in context.generate_design_space()]
+        self.designs = [design.simplified() for design in designs]
+        if not self.designs:
+            raise TVMError(f"the space generator made no design space of {context.task_name}")
+
+    def untuned(self) -> IRModule:
+        return self.mod
+
+    def schedule(self, candidate: Trace) -> Schedule:
+        """The schedule of a candidate, with post-processors. Raises TVMError where a step or a post-processor refuses it."""
+        sch = self._replayed(candidate, seed=1)
+        sch.enter_postproc()
+        generator = self.context.space_generator
+        assert generator is not None
+        for postproc in generator.postprocs:
+            if not postproc.apply(sch):
+                raise TVMError(f"the post-processor {type(postproc).__name__} refuses the schedule")
+        return sch
+
+    def program(self, candidate: Trace) -> IRModule:
+        return self.schedule(candidate).mod
+
+    def draw(self, random: Random) -> Trace:
+        design = random.choice(self.designs)
+        for _ in range(ATTEMPTS):
+            try:
+                return self._drawn(Trace(design.insts), random)
+            except ScheduleError:
+                design = random.choice(self.designs)
+        return design
+
+    def neighbour(self, candidate: Trace, random: Random) -> Trace:
+        generator = self.context.space_generator
+        assert generator is not None
+        mutators, chances = list(generator.mutator_probs), list(generator.mutator_probs.values())
+        self.context.random = random
+        for _ in range(ATTEMPTS if mutators else 0):
+            (mutator,) = random.choices(mutators, chances)
+            changed = mutator.apply(candidate)
+            if changed is not None:
+                try:
+                    return self._drawn(changed, random)
+                except ScheduleError:
+                    continue
+        return self.draw(random)
+
+    def write(self, candidate: Trace) -> object:
+        return candidate.as_json(remove_postproc=True)
+
+    def read(self, data: object) -> Trace:
+        sch = Schedule(self.mod, seed=1, error_render_level="fast")
+        try:
+            Trace.apply_json_to_schedule(data, sch)
+        except (ScheduleError, TypeError, ValueError, KeyError, IndexError, StopIteration) as error:
+            raise TVMError(f"it is no trace of this program: {error}") from error
+        return trace_of(sch)
+
+    def _drawn(self, trace: Trace, random: Random) -> Trace:
+        """The trace with a decision for each sampling step: its own, or one that is drawn. Raises ScheduleError where a step is refused."""
+        return trace_of(self._replayed(trace, random.getrandbits(30) + 1))
+
+    def _replayed(self, trace: Trace, seed: int) -> Schedule:
+        sch = Schedule(self.mod, seed=seed, error_render_level="fast")
+        trace.apply_to_schedule(sch, remove_postproc=True)
+        return sch
+
+
+def trace_of(sch: Schedule) -> Trace:
+    """The trace of a schedule. Raises TVMError for a schedule that keeps none."""
+    if sch.trace is None:
+        raise TVMError("the schedule keeps no trace, so that it cannot be tuned")
+    return sch.trace
+
+
+__all__: list[Any] = ["TraceSpace", "trace_of"]
