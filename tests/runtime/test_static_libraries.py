@@ -158,7 +158,7 @@ def test_what_fcompile_is_given(tmp_path: Path) -> None:
     assert seen[-1][0][:2] == ["seal.o", "lib0_0.o"] and seen[-1][2] == {"flavour": 3}
     fcompile.object_format = "ll"  # type: ignore[attr-defined]
     lib.export_library(tmp_path / "x.txt", fcompile=fcompile)
-    assert seen[-1][0] == ["lib0.ll", "target.o"] and seen[-1][1][0] != b"\x7fELF"
+    assert seen[-1][0] == ["lib0_0.ll", "target.o"] and seen[-1][1][0] != b"\x7fELF"
     fcompile.object_format = "java"  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="takes files of the format 'java', which the module's code is not written in"):
         lib.export_library(tmp_path / "x.txt", fcompile=fcompile)

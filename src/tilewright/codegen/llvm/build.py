@@ -81,7 +81,8 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     assembly = lambda: compile_assembly(text, target, level, imports)  # noqa: E731
     texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
     why_not = unfit(target)
-    source = ModuleSource([data, *permission(target)], texts, None if target.is_host else target.triple)
+    source = ModuleSource([data], texts, None if target.is_host else target.triple)
+    source.beside = permission(target)
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = why_not
     loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None

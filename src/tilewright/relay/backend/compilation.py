@@ -21,7 +21,7 @@ from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
-from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
+from tilewright.relay.backend.planning.entry import ENTRY, entry_code, metadata
 from tilewright.relay.backend.planning.explicit_memory import values_again
 from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
@@ -225,6 +225,5 @@ def compile_plan(
     """(the objects of the kernels and, if wanted, of the entry; the symbols that they export)."""
     objects, target = compilers.objects(progress), host_target(compilers.config.targets[0])
     with step("the entry that calls the kernels"):
-        code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if entry else [], target)
-        objects.append(cached_object(code, target))
+        objects.append(cached_object(entry_code(plan, target, entry), target))
     return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

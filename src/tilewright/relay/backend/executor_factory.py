@@ -14,10 +14,12 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
+from tilewright.node import deep_recursion
 from tilewright.relay.backend import model_source
 from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.kernels import machine_code
 from tilewright.relay.backend.options import Executor, Runtime
+from tilewright.relay.backend.planning.entry import entry_code
 from tilewright.runtime.linking.export import export_library
 from tilewright.runtime.linking.object_file import data_object
 from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, METADATA
@@ -65,8 +67,12 @@ class KernelSources:
 
     def all(self, kind: str = "") -> str:
         """The text of all kernels."""
+        return "\n".join(self.each(kind))
+
+    def each(self, kind: str = "") -> list[str]:
+        """The text of each kernel."""
         with self.target:
-            return "\n".join([self.of(name, kind) for name in self.kernels])
+            return [self.of(name, kind) for name in self.kernels]
 
     def of(self, name: str, kind: str = "") -> str:
         """The text of one kernel in one of the `forms`; "" for the back end's first one."""
@@ -261,10 +267,11 @@ class ExecutorFactoryModule:
         back_end = back_end_of(self.target)
         described = data_object(METADATA, text, back_end.object_kind(self.target))
         texts = {kind: functools.partial(self.texts.all, kind) for kind in (*back_end.forms, "tir")}
-        objects = [described, *back_end.companions(self.target)]
-        if back_end.linkable:
-            objects[:0] = self.objects
+        objects = self.objects if back_end.linkable else []
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
+        source.beside = [described, *back_end.companions(self.target)]
+        forms = back_end_of(host_target(self.target)).forms
+        source.code_files = {form: functools.partial(self._code, form) for form in forms}
         source.system_lib, source.prefix = self.system_lib, self.prefix
         source.registration = functools.partial(registration_object, host_target(self.target))
         source.looked_up = self.symbols
@@ -273,6 +280,13 @@ class ExecutorFactoryModule:
         if not back_end.linkable:
             source.hold(lambda: back_end.held(self.objects, self._exports))
         return source
+
+    def _code(self, form: str) -> list[str]:
+        """All that the objects define, in a form of the back end: the text of each kernel, then that of the entry."""
+        host = host_target(self.target)
+        with self.target, deep_recursion():
+            entry = entry_code(self.plan, self.target, self.metadata["entry"] in self.symbols)
+            return [*self.texts.each(form), back_end_of(host).text(entry, host, form)]
 
     @property
     def _exports(self) -> list[str]:

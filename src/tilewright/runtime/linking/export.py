@@ -106,6 +106,9 @@ def export_library(
         seal = seal_module
     if not fcompile or path.endswith(".so"):
         objects = _with_place_for_seal(objects, path, kind)
+    form = str(getattr(fcompile, "object_format", "o"))
+    if form not in ("o", "obj", "tar"):
+        objects = _in_form(objects, sources, form)
     by_compiler = bool(generated or options.get("cc")) and path.endswith(".so")
     if not fcompile and not by_compiler:
         write_library(objects, Path(path), seal)
@@ -117,7 +120,8 @@ def export_library(
             file.write_bytes(data)
             files.append(str(file))
         if fcompile:
-            fcompile(path, _in_form(files, sources, folder, fcompile), **options)
+            files += [str(f) for f in getattr(fcompile, "add_files", None) or ()]
+            fcompile(path, files, **options)
             if seal is not None and path.endswith(".so") and Path(path).is_file():
                 seal(path)
             return
@@ -192,22 +196,29 @@ def _registered(objects: Mapping[str, bytes], own: AbstractSet[str], prefix: str
     return list(found)
 
 
-def _in_form(files: list[str], sources: Sequence[ModuleSource], folder: Path, fcompile: Any) -> list[str]:
-    """What `fcompile` takes: objects, or the source of each module in the format that it asks for; and the files that it adds."""
-    form = str(getattr(fcompile, "object_format", "o"))
-    if form not in ("o", "obj", "tar"):
-        texts = [s.texts.get(form) for s in sources if not isinstance(s, CSource)]
-        if any([t is None for t in texts]):
+def _in_form(objects: Mapping[str, bytes], sources: Sequence[ModuleSource], form: str) -> dict[str, bytes]:
+    """The members of a library for an `fcompile` that takes a form of source: files of the modules' code in it, and the other objects.
+    A module that the first one imports may be of objects alone. C source is an object, of the compiler that `fcompile` tells."""
+    if sources[0].prefix:
+        raise ValueError(
+            f"this fcompile takes files of the format {form!r}, but the prefix {sources[0].prefix!r} of the module's symbols"
+            " (system_lib_prefix) is given to objects only"
+        )
+    taken: dict[str, bytes] = {}
+    replaced: set[str] = set()
+    for i, source in enumerate(sources):
+        count = 0 if isinstance(source, CSource) else len(source.objects) - len(source.beside)
+        files = source.code_in(form) if count else []
+        if files is None and source is sources[0]:
             raise ValueError(
                 f"this fcompile takes files of the format {form!r}, which the module's code is not written in"
             )
-        files = [f for f in files if not Path(f).name.startswith("lib")]
-        for i, text in enumerate(texts):
-            assert text is not None
-            file, content = folder / f"lib{i}.{form}", text()
-            file.write_bytes(content.encode() if isinstance(content, str) else content)
-            files.insert(i, str(file))
-    return [*files, *[str(f) for f in getattr(fcompile, "add_files", None) or ()]]
+        if files:
+            replaced |= {f"lib{i}_{j}.o" for j in range(count)}
+            taken |= {
+                f"lib{i}_{j}.{form}": text.encode() if isinstance(text, str) else text for j, text in enumerate(files)
+            }
+    return taken | {name: data for name, data in objects.items() if name not in replaced}
 
 
 def _with_place_for_seal(objects: dict[str, bytes], path: str, kind: ObjectKind) -> dict[str, bytes]:

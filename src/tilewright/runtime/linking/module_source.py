@@ -27,6 +27,10 @@ class ModuleSource:
         self._objects = objects if callable(objects) else list(objects)
         self.texts = dict(texts or {})
         """Makers of other forms by format: `ll`, `s`, `c`."""
+        self.code_files: dict[str, Callable[[], Sequence[str | bytes]]] = {}
+        """By format, makers of all that the objects define, a file each; where `texts` leave something out, or join files."""
+        self.beside: Sequence[bytes] = ()
+        """Objects of libraries that are not of the code, so that no text stands for them: metadata, what runs at the start."""
         self.triple = triple
         """LLVM target triple; None for this machine."""
         self.constants = constants
@@ -71,12 +75,18 @@ class ModuleSource:
 
     @property
     def objects(self) -> list[bytes]:
-        """Relocatable objects; those that are made by a function, when they are first asked for."""
+        """Relocatable objects, those of the code first; what a function makes is made when it is first asked for."""
         if callable(self._objects):
             self._objects = list(self._objects())
-        return self._objects
+        return [*self._objects, *self.beside]
 
     @property
     def has_objects(self) -> bool:
         """Whether there are objects, which is known before they are made."""
-        return bool(self._objects)
+        return bool(self._objects or self.beside)
+
+    def code_in(self, form: str) -> Sequence[str | bytes] | None:
+        """All code in a format, in one or more files; None where it is not written in it."""
+        if self.code_files:
+            return self.code_files[form]() if form in self.code_files else None
+        return [self.texts[form]()] if form in self.texts else None

@@ -92,10 +92,9 @@ class Executable(LoadedExecutable):
         kind = back_end.object_kind(self.target)
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", kind)
         code = data_object(BYTECODE, self.code, kind)
-        objects = [described, code, *back_end.companions(self.target)]
-        if back_end.linkable:
-            objects[:0] = self.objects
+        objects = self.objects if back_end.linkable else []
         source = runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
+        source.beside = [described, code, *back_end.companions(self.target)]
         if not back_end.linkable:
             source.hold(lambda: back_end.held(self.objects, self._exports))
         return source
