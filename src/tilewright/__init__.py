@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         testing,
         tir,
         topi,
+        tuning,
     )
     from tilewright.driver import build, lower
     from tilewright.ir import DataType, IRModule, instrument, transform
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node", "relay", "rpc", "runtime",
-    "script", "support", "target", "te", "testing", "tir", "topi",
+    "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

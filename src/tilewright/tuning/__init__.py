@@ -11,3 +11,10 @@ search      which candidates to measure next
 allocation  which task of a model to measure next
 session     the loop: search, build, run, record
 """
+
+from __future__ import annotations
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
