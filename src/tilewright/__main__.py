@@ -1,4 +1,5 @@
-"""The start of the command lines (`tilewright`, `python -m tilewright`, `tvmc`), which handles interrupts before it loads anything else."""
+"""The start of the command lines (`tilewright`, `python -m tilewright`, `tvmc`). It handles Ctrl-C and SIGTERM before it loads anything
+else."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ def tvmc() -> None:
 def start(module: str) -> None:
     """Runs the main function of a module."""
     # Where a shell has interrupts ignored (a command in the background), they stay so.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupted)
+    for number, own in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is own:
+            signal.signal(number, stopped)
     try:
         import_module(module).main()
     except KeyboardInterrupt:
@@ -31,15 +33,17 @@ def start(module: str) -> None:
         sys.exit(130)
 
 
-def interrupted(number: int, frame: FrameType | None) -> None:
-    """Raises KeyboardInterrupt, so that what is half written is removed; while modules are loaded, when nothing is, ends the process: some
-    packages make tracebacks and errors of their own of an exception then."""
+def stopped(number: int, frame: FrameType | None) -> None:
+    """Raises KeyboardInterrupt, or for SIGTERM SystemExit, so that what is half written and temporary folders are removed. While modules
+    are loaded, when there is nothing of these, ends the process: some packages make tracebacks and errors of their own of an exception."""
+    interrupt, code = number == signal.SIGINT, 128 + number
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os.write(2, b"interrupted\n")
-            os._exit(130)
+            if interrupt:
+                os.write(2, b"interrupted\n")
+            os._exit(code)
         frame = frame.f_back
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt if interrupt else SystemExit(code)
 
 
 if __name__ == "__main__":

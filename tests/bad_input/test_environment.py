@@ -87,7 +87,8 @@ def test_the_head_of_an_output(folder: Path) -> None:
 @pytest.mark.parametrize(
     "module", ["click", "numpy", "numpy._core.overrides", "tilewright.relay.backend.te_compiler", "rich.table"]
 )
-def test_interrupt_while_modules_are_loaded(folder: Path, module: str) -> None:
+@pytest.mark.parametrize(("signal", "ends"), [("SIGINT", (130, "interrupted\n")), ("SIGTERM", (143, ""))])
+def test_signals_while_modules_are_loaded(folder: Path, module: str, signal: str, ends: tuple[int, str]) -> None:
     """NumPy's core makes an ImportError and a traceback of the exception, others a traceback."""
     program = f"""
 import os, signal, sys
@@ -95,7 +96,7 @@ from importlib.abc import MetaPathFinder
 class Interrupt(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.{signal})
 # Tests that run in the background have interrupts ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupt())
@@ -106,7 +107,7 @@ main()
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )
-    assert (done.returncode, done.stderr, done.stdout) == (130, "interrupted\n", "")
+    assert (done.returncode, done.stderr, done.stdout) == (*ends, "")
 
 
 def test_interrupt_while_a_command_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +119,31 @@ def test_interrupt_while_a_command_works(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(relay, "build", interrupt)
     done = command("compile", folder / "dense.onnx", "-o", folder / "again.so")
     assert (done.code, done.err) == (130, "\ninterrupted\n")
+
+
+@pytest.mark.parametrize("program", ["tilewright", "tvmc"])
+def test_termination_while_a_command_works(folder: Path, tmp_path: Path, program: str) -> None:
+    """SIGTERM ends a command as Ctrl-C does: temporary folders are removed."""
+    script = f"""
+import os, signal, sys
+from tilewright import __main__
+from tilewright.relay.backend import compilation
+from tilewright.support.files import temporary_folder
+def compile_model(*args):
+    with temporary_folder() as place:
+        print(place.exists(), flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+compilation.compile_model = compile_model
+sys.argv = [{program!r}, "compile", "dense.onnx", "-o", "again.tar", *(["--target", "llvm"] if {program!r} == "tvmc" else [])]
+__main__.{"main" if program == "tilewright" else "tvmc"}()
+"""
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env=os.environ | {"TMPDIR": str(tmp_path / "temporary"), "TILEWRIGHT_CACHE_BYTES": "0"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (143, "True\n", "")
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_no_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

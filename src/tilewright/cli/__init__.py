@@ -49,7 +49,7 @@ def main() -> None:
     """Runs the command line.
 
     Exit codes: 0; 1 for errors of users and machines, which are printed without a traceback; 2 for a wrong command line; 130 for an
-    interrupt; 70 for a defect of the compiler.
+    interrupt, 143 for SIGTERM; 70 for a defect of the compiler.
     """
     open_streams()
     from tilewright.cli import commands

@@ -25,7 +25,7 @@ REGISTERED_PARSER: list[Callable[..., None]] = []
 SHOWN = ("compiler", "runner", "autotuner", "micro")
 """The modules of the commands, in the order of --help; commands of others follow."""
 FAILED, NOT_INSTALLED = 4, 5
-"""Exit codes. Besides: 0; 1 without a command; 2 for a wrong command line; 70 for a defect; 130 for an interrupt."""
+"""Exit codes. Besides: 0; 1 without a command; 2 for a wrong command line; 70 for a defect; 130 for an interrupt; 143 for SIGTERM."""
 
 
 def register_parser(make_subparser: Maker) -> Maker:
