@@ -13,6 +13,7 @@ from tilewright.support.version import VERSION as __version__
 if TYPE_CHECKING:
     from tilewright import (
         arith,
+        auto_scheduler,
         contrib,
         driver,
         error,
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node", "relay", "rpc", "runtime",
-    "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
+    "arith", "auto_scheduler", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node", "relay",
+    "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

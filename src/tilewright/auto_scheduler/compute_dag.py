@@ -1,0 +1,166 @@
+"""A computation as a graph of operations: where programs of it begin, and what their steps make of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from tilewright.arith import Analyzer
+from tilewright.auto_scheduler.application import Application
+from tilewright.auto_scheduler.flops import flops_of
+from tilewright.auto_scheduler.loop_state import State
+from tilewright.auto_scheduler.loops import Iterator, Stage, StateObject
+from tilewright.auto_scheduler.steps import Step, follow
+from tilewright.auto_scheduler.utils import get_const_tuple
+from tilewright.auto_scheduler.workload_registry import workload_key_to_tensors
+from tilewright.ir import Range
+from tilewright.support.errors import TVMError
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
+from tilewright.te.primfunc import post_order
+from tilewright.te.schedule import Schedule
+from tilewright.te.schedule_apply import infer_ranges
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import Reduce
+
+
+class ComputeDAG:
+    """Operations in the order of computation.
+
+    compute_or_sche: inputs and outputs (a list of tensors), the key of a workload, or a te schedule.
+    tensors: inputs and outputs. ops: all operations. flop_ct: floating-point operations of a call. init_state: nothing is done to it.
+    """
+
+    def __init__(self, compute_or_sche: str | Sequence[Tensor] | Schedule) -> None:
+        if isinstance(compute_or_sche, str):
+            tensors = workload_key_to_tensors(compute_or_sche)
+        elif isinstance(compute_or_sche, Schedule):
+            tensors = _tensors_of(compute_or_sche)
+        else:
+            tensors = list(compute_or_sche)
+        for t in tensors:
+            if not isinstance(t, Tensor):
+                raise TVMError(f"a ComputeDAG is made of tensors, but one of them is {t!r}")
+        self.tensors = tensors
+        read = {t.op for op in post_order([t.op for t in tensors]) for t in op.input_tensors}
+        self.outputs = list(dict.fromkeys([t.op for t in tensors if t.op not in read]))
+        if not self.outputs or any([isinstance(op, PlaceholderOp) for op in self.outputs]):
+            raise TVMError("a ComputeDAG needs its outputs among its tensors, and inputs that they read")
+        self.ops = post_order(self.outputs)
+        for op in self.ops:
+            if not isinstance(op, (ComputeOp, PlaceholderOp)):
+                raise TVMError(f"{op.name} is a {type(op).__name__}, but steps are for computes only")
+        self.flop_ct = float(sum([flops_of(op) for op in self.ops]))
+        self.init_state = StateObject([Stage.of(op) for op in self.ops])
+
+    def get_init_state(self) -> State:
+        """The state to which nothing is done."""
+        return State(self.init_state, self)
+
+    def added(self, state: StateObject, step: Step) -> StateObject:
+        """A state with one more step. Raises TVMError where the step is refused."""
+        made = state.copy()
+        made.transform_steps.append(step)
+        try:
+            step.apply(made, self.replay)
+        except IndexError as error:
+            raise TVMError(f"the step {step.to_json()} names a stage or a loop that there is not") from error
+        return made
+
+    def state_of(self, steps: Sequence[Step]) -> StateObject:
+        """The state of steps. Raises TVMError where one is refused."""
+        state = self.init_state
+        for step in steps:
+            state = self.added(state, step)
+        return state
+
+    def replay(self, steps: Sequence[Step]) -> Application:
+        """Steps applied to a te schedule. Raises TVMError where one is refused."""
+        return follow(Application(self.outputs), steps)
+
+    def apply_steps_from_state(
+        self, state: State | StateObject, layout_rewrite: int = 0
+    ) -> tuple[Schedule, list[Tensor]]:
+        """The te schedule of a state, and its parameters. layout_rewrite: must be 0: parameters keep their layouts."""
+        if layout_rewrite:
+            raise TVMError(
+                "layouts of parameters are not rewritten: layout_rewrite must be LayoutRewriteOption.NO_REWRITE"
+            )
+        app = self.replay(_object(state).transform_steps)
+        return app.schedule, list(self.tensors)
+
+    def print_python_code_from_state(self, state: State | StateObject) -> str:
+        """The te schedule of a state as a program, whose variables are the names of the tensors, and `s` the schedule."""
+        return "\n".join(self.replay(_object(state).transform_steps).lines) + "\n"
+
+    def infer_bound_from_state(self, state: State | StateObject) -> State:
+        """The state with the ranges of all loops, also of stages in loops of others."""
+        found = _object(state).copy()
+        if not found.concrete:
+            raise TVMError("the lengths of all splits must be chosen before bounds can be inferred")
+        app = self.replay(found.transform_steps)
+        ranges = {axis.var: dom for axis, dom in infer_ranges(app.schedule, list(self.tensors)).items()}
+        for i, stage in enumerate(found.stages):
+            iters = [
+                Iterator(it.name, _known(ranges.get(axis.var), it.range), it.iter_kind, it.annotation)
+                for it, axis in zip(stage.iters, app.axes[i], strict=True)
+            ]
+            found.change(i, iters=tuple(iters))
+        return State(found, self)
+
+    def hash_key(self) -> str:
+        """A key of the computation, the same in every process. Computations whose tensors have other names have other keys."""
+        parts = [_described(op) for op in self.ops]
+        return hashlib.md5("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
+
+    def workload_key(self) -> str:
+        """The key under which the computation is registered without a name: its hash and the shapes of its tensors."""
+        return json.dumps([self.hash_key(), *[list(get_const_tuple(t.shape)) for t in self.tensors]])
+
+    def __str__(self) -> str:
+        return "".join([_printed(op) for op in self.ops])
+
+    __repr__ = __str__
+
+
+def _object(state: State | StateObject) -> StateObject:
+    return state.state_object if isinstance(state, State) else state
+
+
+def _tensors_of(schedule: Schedule) -> list[Tensor]:
+    inputs = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
+    return [*inputs, *[t for op in schedule.outputs for t in op.outputs]]
+
+
+def _known(inferred: Range | None, before: Range | None) -> Range | None:
+    if inferred is None:
+        return before
+    analyzer = Analyzer()
+    return Range.from_min_extent(analyzer.simplify(inferred.min), analyzer.simplify(inferred.extent))
+
+
+def _described(op: Operation) -> str:
+    """All that a key depends on of an operation."""
+    if isinstance(op, PlaceholderOp):
+        return f"{op.name} placeholder {list(op.shape)} {op.dtype}"
+    assert isinstance(op, ComputeOp)
+    axes = [f"{a.var.name} in {a.dom}" for a in op.loop_axes]
+    return f"{op.name} {axes} {[str(e.dtype) for e in op.body]} {'; '.join([str(e) for e in op.body])}"
+
+
+def _printed(op: Operation) -> str:
+    if isinstance(op, PlaceholderOp):
+        return f"{op.name} = PLACEHOLDER {list(op.shape)}\n"
+    assert isinstance(op, ComputeOp)
+    axes = ", ".join([a.var.name for a in op.axis])
+    lines = []
+    for i, body in enumerate(op.body):
+        head = f"{op.name}{f'.v{i}' if len(op.body) > 1 else ''}({axes})"
+        if not isinstance(body, Reduce):
+            lines.append(f"{head} = {body}\n")
+            continue
+        kind = type(body.combiner.result[i]).__name__
+        sign = {"Add": "+=", "Max": "max=", "Min": "min=", "Mul": "*="}.get(kind, "reduce=")
+        source = body.source[i]
+        lines.append(f"{head} {sign} {source}\n")
+    return "".join(lines)

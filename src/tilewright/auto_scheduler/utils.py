@@ -1,0 +1,95 @@
+"""Keys of workloads, and small helpers with classic names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import IntImm
+from tilewright.support.errors import TVMError
+from tilewright.te.compute import placeholder
+from tilewright.te.tensor import Tensor
+
+
+def get_func_name(func: Any) -> str:
+    """The name of a function."""
+    return str(func.func_name if hasattr(func, "func_name") else func.__qualname__)
+
+
+def get_const_int(exp: Any) -> int:
+    """The value of a constant. Raises ValueError for anything else."""
+    if isinstance(exp, int):
+        return exp
+    if isinstance(exp, IntImm):
+        return int(exp.value)
+    raise ValueError(f"a constant is needed, but this is {exp}")
+
+
+def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[int, ...]:
+    """The values of constants."""
+    return tuple([get_const_int(x) for x in in_tuple])
+
+
+def list_to_tuple(x: Any) -> Any:
+    """Lists, and the lists in them, as tuples."""
+    return tuple([list_to_tuple(y) for y in x]) if isinstance(x, (list, tuple)) else x
+
+
+def serialize_args(args: Any) -> tuple[Any, ...]:
+    """Arguments of a workload as keys have them: tensors become ("TENSOR", shape, dtype)."""
+    many = args if isinstance(args, (list, tuple)) else [args]
+    return tuple(
+        [
+            ("TENSOR", get_const_tuple(a.shape), str(a.dtype)) if isinstance(a, Tensor) else list_to_tuple(a)
+            for a in many
+        ]
+    )
+
+
+def deserialize_args(args: Sequence[Any]) -> list[Any]:
+    """The arguments that `serialize_args` wrote. Tensors become placeholders."""
+    return [
+        placeholder(shape=a[1], dtype=a[2]) if isinstance(a, (list, tuple)) and a and a[0] == "TENSOR" else a
+        for a in args
+    ]
+
+
+def decode_workload_key(workload_key: str) -> tuple[str | None, tuple[Any, ...] | None]:
+    """The name (or the hash) of a workload, and its arguments; (None, None) for keys of another form."""
+    try:
+        key = json.loads(workload_key)
+    except ValueError:
+        return None, None
+    if not isinstance(key, list) or not key or not isinstance(key[0], str):
+        return None, None
+    return key[0], list_to_tuple(key[1:])
+
+
+def calc_workload_dis_factor(target_workload_pair: Any, workload_pair: Any) -> float:
+    """How much more work the first workload, a pair of hash and arguments, has than the second one; infinite if they are of different
+    kinds, or the second does not divide the first."""
+    (name, args), (other_name, other_args) = target_workload_pair, workload_pair
+    if name != other_name or len(args) != len(other_args):
+        return float("inf")
+    factor = 1.0
+    for a, b in zip(_flat(args), _flat(other_args), strict=False):
+        if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
+            if b == 0 or a % b:
+                return float("inf") if a != b else factor
+            factor *= a / b
+        elif a != b:
+            return float("inf")
+    return factor
+
+
+def _flat(args: Any) -> list[Any]:
+    return [x for a in args for x in (_flat(a) if isinstance(a, (list, tuple)) else [a])]
+
+
+def key_error(workload_key: str) -> TVMError:
+    """That nothing is known of a workload."""
+    return TVMError(
+        f"the workload {workload_key} is not registered: decorate its function by auto_scheduler.register_workload, and import its module"
+        " first"
+    )
