@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.meta_schedule.database import Database
 from tilewright.meta_schedule.mutator import Mutator
 from tilewright.meta_schedule.postproc import Postproc
 from tilewright.meta_schedule.schedule_rule import ScheduleRule
@@ -10,7 +11,7 @@ from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.meta_schedule.utils import derived_object
 from tilewright.support import lazy
 
-__all__ = ["Mutator", "Postproc", "ScheduleRule", "SpaceGenerator", "TuneContext", "derived_object"]
+__all__ = ["Database", "Mutator", "Postproc", "ScheduleRule", "SpaceGenerator", "TuneContext", "derived_object"]
 
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -15,14 +15,14 @@ from tilewright.support.errors import TVMError
 
 
 class Line(NamedTuple):
-    """A line of a log: its number from 1 on, its record, or why it has none."""
+    """A line of a log: its number from 1 on, its record, or None and why it has none."""
 
     number: int
-    record: dict[str, Any] | None
+    record: Any
     why: str = ""
 
 
-def append(path: str | os.PathLike[str], records: Iterable[dict[str, Any]]) -> None:
+def append(path: str | os.PathLike[str], records: Iterable[Any]) -> None:
     """Adds records to a log, which is created if it is missing. They are on the disk when this returns. If not all can be written, none is.
 
     Raises TVMError where the file cannot be written.
@@ -59,22 +59,22 @@ def _write(file: int, data: bytes) -> None:
         raise
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[Line]:
-    """The lines of a log that are not empty. Raises TVMError where the file cannot be read."""
+def read(path: str | os.PathLike[str], kind: type = dict) -> Iterator[Line]:
+    """The lines of a log that are not empty. kind: of the records, `dict` or `list`. Raises TVMError where the file cannot be read."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
         raise TVMError(f"the log {os.fspath(path)} cannot be read: {error.strerror or error}") from error
     for number, line in enumerate(text.split(b"\n"), 1):
         if line.strip():
-            yield _line(number, line)
+            yield _line(number, line, kind)
 
 
-def _line(number: int, line: bytes) -> Line:
+def _line(number: int, line: bytes, kind: type) -> Line:
     try:
         found = json.loads(line)
     except ValueError as error:
         return Line(number, None, f"it is no JSON ({error})")
-    if not isinstance(found, dict):
-        return Line(number, None, f"it is a {type(found).__name__}, not an object")
+    if not isinstance(found, kind):
+        return Line(number, None, f"it is a {type(found).__name__}, not {'an object' if kind is dict else 'a list'}")
     return Line(number, found)
