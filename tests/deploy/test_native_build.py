@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from tilewright.cli import cli, commands  # noqa: F401
-from tilewright.deploy import native_build
+from tilewright.deploy import native_build, zig
 from tilewright.deploy.machines import MACHINES, machine_of
 from tilewright.deploy.native_build import Sources, compiled, native_sources, runtime_sources
+from tilewright.support import linker
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
 
@@ -77,8 +78,8 @@ def few(tmp_path: Path) -> Sources:
 
 def test_objects_are_compiled_once(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     machine, runs, told = machine_of("riscv64"), [], []
-    run = native_build._run
-    monkeypatch.setattr(native_build, "_run", lambda *given: runs.append(given[2]) or run(*given))
+    run = zig.run
+    monkeypatch.setattr(zig, "run", lambda *given: runs.append(given[2]) or run(*given))
     # A text of its own, so that no earlier run has compiled it.
     (few.root / "src" / "b.cc").write_text(f'extern "C" int b() {{ return {hash(few.root) % 1000000}; }}\n')
     (few.root / "include" / "number.h").write_text(f"#define NUMBER {hash(few.root) % 1000003}\n")
@@ -121,8 +122,7 @@ def test_without_zig(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_zig_that_does_not_run(script: str, says: str, few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     """No object is kept under a version that is not known."""
-    zig = ["sh", "-c", script]
-    monkeypatch.setattr(native_build, "zig", lambda *arguments: [*zig, *arguments])
+    monkeypatch.setattr(linker, "zig", lambda *arguments: ["sh", "-c", script, *arguments])
     for _ in range(2):
         with pytest.raises(TVMError, match=rf"zig does not run: .*says\n{says}\nInstall the package ziglang again"):
             compiled(machine_of("aarch64"), runtime_sources(machine_of("aarch64"), few), few)
@@ -164,12 +164,12 @@ def test_what_fails_or_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = r"a disk is full, that of temporary files \(.*TMPDIR.*ZIG_GLOBAL_CACHE_DIR"
     with pytest.raises(TVMError, match=full):
-        native_build._run(["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"], tmp_path / "x.o", "x")
+        zig.run(["sh", "-c", "echo 'error: unable to write: NoSpaceLeft' >&2; exit 1"], tmp_path / "x.o", "x")
     with pytest.raises(TVMError, match="zig says\nnothing, and ends with status 6"):
-        native_build._run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
+        zig.run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: argparse.Namespace(free=4096))
     with pytest.raises(TVMError, match=full):
-        native_build._run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
+        zig.run(["sh", "-c", "exit 6"], tmp_path / "x.o", "x")
 
 
 def test_headers_of_systems_are_included_by_their_files_only() -> None:

@@ -6,8 +6,6 @@ import fnmatch
 import functools
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.deploy import zig
 from tilewright.deploy.javascript import package_files
 from tilewright.deploy.machines import MACHINES, Machine, System
 from tilewright.runtime.libinfo import find_source_path
@@ -22,7 +21,6 @@ from tilewright.runtime.linking.c_source import include_folder
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
 from tilewright.support.files import temporary_folder, write_together
-from tilewright.support.linker import zig
 from tilewright.support.processors import usable_processors
 
 Report = Callable[[int, int, str], None]
@@ -189,11 +187,11 @@ def compiled(
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
             level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else machine.hot
-            command = [*_compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
-            own = [f"-I{folder}" for folder in (*folders, *_zig_folders(machine))]
+            command = [*zig.compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
+            own = [f"-I{folder}" for folder in (*folders, *zig.source_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
-            make = functools.partial(_run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)
-            key = cache.key("native object", _version(tuple(_zig())), *command[3:], *_with_headers(path, folders))
+            make = functools.partial(zig.run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)
+            key = cache.key("native object", zig.version(), *command[3:], *_with_headers(path, folders))
             waiting[pool.submit(_cached, key, make)] = output.name
         try:
             for future in as_completed(waiting):
@@ -207,16 +205,14 @@ def compiled(
 
 
 def _linked(machine: Machine, objects: dict[str, bytes], options: Sequence[str], name: str) -> bytes:
-    command = [*_compiler(machine), *options, *machine.system.links]
+    command = [*zig.compiler(machine), *options, *machine.system.links]
 
     def make() -> bytes:
         with temporary_folder("tilewright-native-") as folder:
             files = _written(objects, folder)
-            return _run([*command, *files, "-o", str(folder / name)], folder / name, name)
+            return zig.run([*command, *files, "-o", str(folder / name)], folder / name, name)
 
-    return _cached(
-        cache.key("native link", _version(tuple(_zig())), *command[3:], name, *objects, *objects.values()), make
-    )
+    return _cached(cache.key("native link", zig.version(), *command[3:], name, *objects, *objects.values()), make)
 
 
 def _exports(system: System, sources: Sources) -> list[str]:
@@ -225,24 +221,10 @@ def _exports(system: System, sources: Sources) -> list[str]:
     return [f"-Wl,--export={name}" for path in lists if path.is_file() for name in path.read_text().split()]
 
 
-def _zig_folders(machine: Machine) -> list[Path]:
-    """Folders of zig's own sources that those of the runtime include."""
-    names = machine.system.zig_sources
-    if not names:
-        return []
-    said = _said(_zig("env"))
-    found = re.search(r'"?lib_dir"?\s*[:=]\s*"([^"]+)"', said)
-    if found is None:
-        raise TVMError(
-            f"building {machine.name} needs sources of zig, but `zig env` does not say where they are: {said[:400]}"
-        )
-    return [Path(found[1]) / name for name in names]
-
-
 def _archived(objects: dict[str, bytes], name: str) -> bytes:
     with temporary_folder("tilewright-native-") as folder:
         files = _written(objects, folder)
-        return _run([*_zig("ar"), "rcsD", str(folder / name), *files], folder / name, name)
+        return zig.run([*zig.command("ar"), "rcsD", str(folder / name), *files], folder / name, name)
 
 
 def _written(objects: dict[str, bytes], folder: Path) -> list[str]:
@@ -257,36 +239,6 @@ def _cached(key: str, make: Callable[[], bytes]) -> bytes:
         found = make()
         cache.put(key, found)
     return found
-
-
-def _compiler(machine: Machine) -> list[str]:
-    return [*_zig("c++"), "-target", machine.zig, *([f"-mcpu={machine.cpu}"] if machine.cpu else [])]
-
-
-def _zig(*arguments: str) -> list[str]:
-    command = zig(*arguments)
-    if command is None:
-        raise TVMError(
-            "building the runtime needs zig, a C++ compiler for all machines: `pip install tilewright[cross]` (the package ziglang)"
-        )
-    return command
-
-
-@functools.cache
-def _version(command: tuple[str, ...]) -> str:
-    return _said([*command, "version"])
-
-
-def _said(command: Sequence[str]) -> str:
-    """What zig prints. Raises TVMError with its words where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode or not done.stdout.strip():
-        words = done.stderr.strip()[-4000:] or _nothing(done.returncode)
-        raise TVMError(
-            f"zig does not run: `{' '.join(command)}` says\n{words}\nInstall the package ziglang again: pip install --force-reinstall"
-            " ziglang"
-        )
-    return done.stdout.strip()
 
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', re.MULTILINE)
@@ -304,23 +256,3 @@ def _with_headers(source: Path, folders: Sequence[Path]) -> list[bytes]:
             places = [Path(os.path.normpath(folder / name)) for name in names for folder in (file.parent, *folders)]
             waiting += [path for path in places if path.is_file()]
     return [found[path] for path in sorted(found)]
-
-
-def _run(command: Sequence[str], output: Path, what: str) -> bytes:
-    """The file that a command writes. Raises TVMError with its words."""
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode == 0 and output.is_file():
-        return output.read_bytes()
-    said = (done.stderr.strip() or done.stdout.strip())[-4000:]
-    # zig aborts without a word where it cannot write its output.
-    full = not said and shutil.disk_usage(output.parent).free < 1 << 20
-    if full or "NoSpaceLeft" in said or "No space left" in said:
-        raise TVMError(
-            f"building {what} failed: a disk is full, that of temporary files ({output.parent}; TMPDIR sets another) or that of zig's"
-            f" own cache ({os.environ.get('ZIG_GLOBAL_CACHE_DIR', '~/.cache/zig')}; ZIG_GLOBAL_CACHE_DIR sets another)"
-        )
-    raise TVMError(f"building {what} failed: zig says\n{said or _nothing(done.returncode)}")
-
-
-def _nothing(status: int) -> str:
-    return f"nothing, and ends with status {status}"

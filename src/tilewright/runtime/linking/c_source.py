@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from tilewright.runtime.linking.zig import zig_cpu, zig_target
 from tilewright.support import cache
 from tilewright.support.errors import TVMError, said
 from tilewright.support.files import temporary_folder
-from tilewright.support.linker import Finish, link
+from tilewright.support.linker import Finish, link, zig
 
 C_FORMATS = ("c",)
 CXX_FORMATS = ("cc", "cpp", "cxx", "c++")
@@ -49,8 +48,8 @@ def compiler_command(language: str, triple: str | None = None) -> list[str]:
             found = shutil.which(name)
             if found:
                 return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        command = [sys.executable, "-m", "ziglang", "c++" if cxx else "cc"]
+    command = zig("c++" if cxx else "cc")
+    if command is not None:
         if triple is None:
             return command
         cpu = zig_cpu(triple)
