@@ -7,6 +7,7 @@ task        a kernel, its target and its space
 measure     builders and runners: from scheduled programs to times
 log         files of records, a line of JSON each, that several processes append to
 record      what was measured of a candidate
+features    what cost models know of a program: a row of numbers for each statement that stores
 search      which candidates to measure next
 allocation  which task of a model to measure next
 session     the loop: search, build, run, record
