@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright import (
         arith,
         auto_scheduler,
+        autotvm,
         contrib,
         driver,
         error,
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "auto_scheduler", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node", "relay",
-    "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
+    "arith", "auto_scheduler", "autotvm", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node",
+    "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

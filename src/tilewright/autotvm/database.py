@@ -1,0 +1,88 @@
+"""Measurements kept by their inputs, so that none is made twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tilewright.autotvm.record import decode, encode, measure_str_key
+
+logger = logging.getLogger("autotvm")
+
+
+class Database:
+    """Measurements by their inputs."""
+
+    def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
+        """The last result of an input; None if there is none. get_all: all of its results, as a list."""
+        raise NotImplementedError(f"{type(self).__name__} does not load")
+
+    def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
+        """Keeps a result. extend: beside those that the input has, not instead of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not save")
+
+
+def filter_inputs(db: Database, measure_inputs: Sequence[MeasureInput], retry: bool = True) -> list[MeasureInput]:
+    """The inputs that have no result. retry: those whose last measurement failed or was cut off are among them too."""
+    again = (MeasureErrorNo.BUILD_TIMEOUT, MeasureErrorNo.RUN_TIMEOUT, MeasureErrorNo.UNKNOWN_ERROR)
+    left = []
+    for given in measure_inputs:
+        result = db.load(given)
+        if result is None or retry and result.error_no in again:
+            left.append(given)
+    return left
+
+
+class TextDatabase(Database):
+    """Keeps the results of an input as lines of a text. A subclass says where: `get` and `set`."""
+
+    def get(self, key: str) -> str | None:
+        """The text of a key; None if there is none."""
+        raise NotImplementedError
+
+    def set(self, key: str, value: str) -> None:
+        """Sets the text of a key."""
+        raise NotImplementedError
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """All keys with their texts."""
+        raise NotImplementedError
+
+    def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
+        text = self.get(measure_str_key(inp))
+        if text is None:
+            return None
+        results = [pair[1] for line in text.splitlines() if (pair := decode(line)) is not None]
+        return results if get_all else max(results, key=lambda r: r.timestamp)
+
+    def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
+        key, line = measure_str_key(inp), encode(inp, res)
+        known = self.get(key) if extend else None
+        self.set(key, f"{known}\n{line}" if known else line)
+
+    def filter(self, func: Callable[[MeasureInput, MeasureResult], bool]) -> list[tuple[MeasureInput, MeasureResult]]:
+        """The measurements of which a function says so."""
+        pairs = [pair for _, text in self.items() for line in text.splitlines() if (pair := decode(line)) is not None]
+        return [pair for pair in pairs if func(*pair)]
+
+
+class DummyDatabase(TextDatabase):
+    """A database in memory."""
+
+    def __init__(self) -> None:
+        self.db: dict[str, str] = {}
+
+    def get(self, key: str) -> str | None:
+        return self.db.get(key)
+
+    def set(self, key: str, value: str) -> None:
+        self.db[key] = value
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        return self.db.items()
+
+    def flush(self) -> None:
+        """Forgets all."""
+        self.db.clear()
