@@ -2,6 +2,8 @@
 
 loops, steps, application    programs as lists of steps: their loops, their te schedules, their records
 loop_state, compute_dag      states and computations, as scripts see them
+sketch_rules, sketch_facts   structures of programs, by rules
+sampling, sketch_space       programs of a structure, as a space of the tuning engine
 """
 
 from tilewright.support import lazy
@@ -12,6 +14,7 @@ lazy.declare(
         name: f"{__name__}.{module}:{name}"
         for module, names in {
             "compute_dag": ("ComputeDAG",),
+            "hardware": ("HardwareParams",),
             "workload_registry": ("make_workload_key", "register_workload"),
         }.items()
         for name in names
