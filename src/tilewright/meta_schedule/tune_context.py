@@ -13,6 +13,10 @@ from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
 if TYPE_CHECKING:
+    from tilewright.meta_schedule.cost_model import CostModel
+    from tilewright.meta_schedule.database import Database
+    from tilewright.meta_schedule.runner import RunnerResult
+    from tilewright.meta_schedule.search_strategy import MeasureCandidate, SearchStrategy
     from tilewright.meta_schedule.space_generator import SpaceGenerator
     from tilewright.tir.schedule import Schedule
 
@@ -36,6 +40,7 @@ class TuneContext:
         num_threads: int | str | None = "physical",
         logger: logging.Logger | None = None,
     ) -> None:
+        from tilewright.meta_schedule.search_strategy import SearchStrategy
         from tilewright.meta_schedule.space_generator import SpaceGenerator
 
         if isinstance(mod, PrimFunc):
@@ -52,7 +57,9 @@ class TuneContext:
         self.random = Random(self.rand_state)
         self.num_threads = self._threads(num_threads)
         self.logger = logger or logging.getLogger("tilewright.meta_schedule")
-        self._take_strategy(search_strategy)
+        if search_strategy is not None and not isinstance(search_strategy, SearchStrategy):
+            search_strategy = SearchStrategy.create(search_strategy)
+        self.search_strategy: SearchStrategy | None = search_strategy
         self.initialize()
 
     @staticmethod
@@ -62,9 +69,6 @@ class TuneContext:
                 raise ValueError(f'num_threads must be a number, "physical" or "logical", but is {count!r}')
             return cpu_count(logical=count == "logical")
         return int(count)
-
-    def _take_strategy(self, search_strategy: Any) -> None:
-        self.search_strategy = search_strategy
 
     def initialize(self) -> None:
         """Gives the parts this context, so that they know the target and the module."""
@@ -83,6 +87,43 @@ class TuneContext:
         if self.space_generator is None or self.mod is None:
             raise TVMError("a design space needs a module and a space generator, and TuneContext was not given both")
         return self.space_generator.generate_design_space(self.mod)
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int = 64,
+        design_spaces: list[Schedule] | None = None,
+        database: Database | None = None,
+        cost_model: CostModel | None = None,
+    ) -> None:
+        """Begins the search. design_spaces: None generates them. database: None: one in memory. cost_model: None: random scores."""
+        from tilewright.meta_schedule.cost_model import RandomModel
+        from tilewright.meta_schedule.database import MemoryDatabase
+
+        self._strategy().pre_tuning(
+            max_trials,
+            num_trials_per_iter,
+            self.generate_design_space() if design_spaces is None else design_spaces,
+            MemoryDatabase() if database is None else database,
+            RandomModel(seed=self.random.getrandbits(30)) if cost_model is None else cost_model,
+        )
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        """The next schedules to be measured; None when there are no more."""
+        return self._strategy().generate_measure_candidates()
+
+    def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
+        """Tells what was measured."""
+        self._strategy().notify_runner_results(measure_candidates, results)
+
+    def post_tuning(self) -> None:
+        """Ends the search."""
+        self._strategy().post_tuning()
+
+    def _strategy(self) -> SearchStrategy:
+        if self.search_strategy is None:
+            raise TVMError('a search needs a strategy: give TuneContext one, such as "evolutionary"')
+        return self.search_strategy
 
     def clone(self) -> TuneContext:
         """An independent context with parts of its own."""

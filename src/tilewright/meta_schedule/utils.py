@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -72,3 +72,10 @@ def get_global_func_with_default_on_worker(name: str | Callable[..., Any] | None
     if found is None:
         raise TVMError(f"there is no function {name!r} in this process: register it by tvm.register_func")
     return found
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of texts with a head as a table of plain text."""
+    widths = [max([len(row[i]) for row in rows]) for i in range(len(rows[0]))]
+    lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])

@@ -1,0 +1,75 @@
+"""From libraries to times."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from tilewright.meta_schedule.arg_info import ArgInfo
+
+
+class RunnerInput:
+    """A library to be measured, the kind of its device, and the parameters of its kernel."""
+
+    def __init__(self, artifact_path: str, device_type: str, args_info: Sequence[ArgInfo]) -> None:
+        self.artifact_path, self.device_type, self.args_info = artifact_path, device_type, list(args_info)
+
+
+class RunnerResult:
+    """Seconds of a call, one number a repeat, or why there are none."""
+
+    def __init__(self, run_secs: Sequence[float] | None, error_msg: str | None) -> None:
+        self.run_secs = None if run_secs is None else [float(s) for s in run_secs]
+        self.error_msg = error_msg
+
+
+class RunnerFuture:
+    """A measurement that may run still. f_done: whether it is done. f_result: waits for its result."""
+
+    def __init__(self, f_done: Callable[[], bool], f_result: Callable[[], RunnerResult]) -> None:
+        self._done, self._result = f_done, f_result
+
+    def done(self) -> bool:
+        """Whether it is done."""
+        return self._done()
+
+    def result(self) -> RunnerResult:
+        """The result, once it is there."""
+        return self._result()
+
+
+class PyRunnerFuture(RunnerFuture):
+    """The base of futures of users, which define done and result."""
+
+    def __init__(self) -> None:
+        super().__init__(self.done, self.result)
+
+
+class Runner(ABC):
+    """Measures libraries."""
+
+    kinds: ClassVar[dict[str, Callable[..., Runner]]] = {}
+    """The runners by the names that `create` takes."""
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            Runner.kinds[kind] = cls
+
+    @abstractmethod
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        """The measurements of the libraries, in their order."""
+
+    @staticmethod
+    def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:
+        """A runner by its name. Raises ValueError for others."""
+        if kind not in Runner.kinds:
+            raise ValueError(f"a runner is one of {', '.join(sorted(Runner.kinds))}, but {kind!r} was given")
+        return Runner.kinds[kind](*args, **kwargs)
+
+
+class PyRunner(Runner):
+    """The base of runners of users, which define run."""
+
+
+create = Runner.create

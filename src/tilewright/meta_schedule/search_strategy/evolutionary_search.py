@@ -1,0 +1,85 @@
+"""The engine's search as a strategy."""
+
+from __future__ import annotations
+
+import statistics
+from random import Random
+from typing import TYPE_CHECKING
+
+from tilewright.meta_schedule.cost_model import CostModel, RandomModel
+from tilewright.meta_schedule.cost_model.engine import EngineModel
+from tilewright.meta_schedule.search_strategy.candidate import MeasureCandidate
+from tilewright.meta_schedule.search_strategy.search_strategy import Counted
+from tilewright.meta_schedule.trace_space import TraceSpace, trace_of
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir.schedule import Schedule
+from tilewright.tuning.search import Effort, Proposal, Search
+
+if TYPE_CHECKING:
+    from tilewright.meta_schedule.database import Database
+    from tilewright.meta_schedule.runner import RunnerResult
+
+SECONDS = 30.0
+"""Of one search. A generation that began is not finished after them."""
+
+
+class EvolutionarySearch(Counted, kind="evolutionary"):
+    """Mutates the fastest schedules, and lets the cost model choose among them: the search of `tuning`.
+
+    population_size: schedules of a generation. genetic_num_iters: generations. eps_greedy: the share of what is measured that is drawn at
+    random. init_measured_ratio: how many of the first generation are the fastest of the database. The other parameters bound what the
+    classic search does in vain, and have no effect here: the engine bounds that by itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        population_size: int = 512,
+        init_measured_ratio: float = 0.2,
+        init_min_unmeasured: int = 50,
+        max_fail_count: int = 5,
+        genetic_num_iters: int = 4,
+        genetic_mutate_prob: float = 0.85,
+        genetic_max_fail_count: int = 10,
+        eps_greedy: float = 0.05,
+    ) -> None:
+        self.population_size, self.genetic_num_iters, self.eps_greedy = population_size, genetic_num_iters, eps_greedy
+        self.init_measured_ratio, self.init_min_unmeasured = init_measured_ratio, init_min_unmeasured
+        self.max_fail_count, self.genetic_max_fail_count = max_fail_count, genetic_max_fail_count
+        self.genetic_mutate_prob = genetic_mutate_prob
+        self._proposals: list[Proposal] = []
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: list[Schedule],
+        database: Database | None = None,
+        cost_model: CostModel | None = None,
+    ) -> None:
+        super().pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+        context = self.tuned()
+        target = context.target or Target("llvm")
+        self._space = TraceSpace(context, [trace_of(sch) for sch in design_spaces])
+        model = EngineModel(context, cost_model or RandomModel(seed=context.random.getrandbits(30)))
+        self._search = Search(self._space, target, model, Random(context.random.getrandbits(30)))
+        if database is not None and database.has_workload(self._space.mod):
+            workload = database.commit_workload(self._space.mod)
+            for record in database.get_top_k(workload, int(self.population_size * self.init_measured_ratio)):
+                try:
+                    # The search adds what post-processors do by itself.
+                    candidate = self._space.read(record.trace.as_json(remove_postproc=True))
+                except TVMError:
+                    continue
+                self._search.recall(candidate, record.seconds)
+
+    def chosen(self, count: int) -> list[Schedule]:
+        effort = Effort(self.population_size, self.genetic_num_iters, 0.0, self.eps_greedy, SECONDS)
+        self._proposals = self._search.propose(count, effort)
+        return [self._space.schedule(p.candidate) for p in self._proposals]
+
+    def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
+        super().notify_runner_results(measure_candidates, results)
+        for proposal, result in zip(self._proposals, results, strict=False):
+            self._search.told(proposal, statistics.median(result.run_secs) if result.run_secs else float("inf"))
