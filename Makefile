@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -63,6 +63,16 @@ build/torchao/.done: pyproject.toml $(VENV)/.base
 
 test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao quantised (PT2E and quantize_), beside PyTorch (minutes)
 	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torch/torchao_peers.py
+
+# Ray takes 250 MB, and brings versions of what others use.
+build/farm/.done: pyproject.toml $(VENV)/.base
+	@mkdir -p build/farm
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['farm'], sep='\n')" > build/farm/needs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --target build/farm --requirement build/farm/needs.txt
+	@touch $@
+
+test-farm: $(VENV)/.extra-test build/farm/.done  ## measurements of tuning in a Ray cluster of this machine (a minute)
+	PYTHONPATH=build/farm $(BIN)/python -m pytest -q tests/tuning/on_ray.py
 
 # Apache TVM's package, whose messages of remote calls ours are, in an environment of its own.
 build/apache-tvm/.done: pyproject.toml

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from tilewright.ir import IRModule
 from tilewright.target import Target
 
+ENTRY = "tuned_kernel"
+"""The name of the kernel in libraries that are measured."""
+
 
 class Failure(Enum):
     """Why there is no time for a candidate."""
@@ -73,12 +76,14 @@ class Run(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds of a call, one number a repeat; those of the library beside it, in the same repeats; or why there are none."""
+    """Seconds of a call, one number an undisturbed repeat; those of the library beside it, whose repeats alternated with these; or why
+    there are none. elapsed: seconds that it took to measure, where it was done."""
 
     seconds: tuple[float, ...]
     beside: tuple[float, ...] = ()
     failure: Failure | None = None
     message: str = ""
+    elapsed: float = 0.0
 
 
 class Builder(ABC):

@@ -49,8 +49,8 @@ class Event(NamedTuple):
 
 @dataclass(eq=False)
 class _State:
-    """What a session has of a task. reference: the library of the untuned kernel. recalled: the fastest candidate of earlier sessions. best:
-    the library of the fastest candidate, else the untuned one."""
+    """What a session has of a task. reference: the library of the untuned kernel. recalled: the fastest candidate of earlier sessions.
+    best: the library of the fastest candidate, else the untuned one."""
 
     progress: Progress
     search: Search

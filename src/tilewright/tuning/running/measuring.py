@@ -1,0 +1,159 @@
+"""How a library is measured, wherever it runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.runtime import Device, Module, NDArray, ndarray
+from tilewright.tuning.inputs import Values, difference, random_inputs
+from tilewright.tuning.measure import ENTRY, Failure, Measured, Run, Signature
+
+KEPT = 4
+"""Libraries that stay loaded, since they are likely to run again: references, and best candidates."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often a library is run.
+
+    repeats: undisturbed repeats that are wanted of it, and of the library beside it. A repeat is as many calls as take min_repeat_ms: much
+    longer than the clock's steps, and shorter than the time that the system lets a process run before another's turn (4 ms and more), so
+    that some repeats have no interruption on a loaded machine too. disturbed: what makes a library slower comes from outside, so a repeat
+    counts as undisturbed if it takes at most so many times the fastest. most: repeats after which there are no more. seconds: after which
+    no further repeat begins. hopeless: a library that takes so many times the time of the one beside it is measured
+    twice at most.
+    cache_flush_bytes: written before each repeat, to empty caches.
+    """
+
+    repeats: int = 6
+    min_repeat_ms: float = 3.0
+    disturbed: float = 1.1
+    most: int = 60
+    seconds: float = 5.0
+    hopeless: float = 2.0
+    cache_flush_bytes: int = 0
+
+
+class _Timed(NamedTuple):
+    """A library that runs: its module, what measures one repeat of it, and seconds of a call, roughly."""
+
+    module: Module
+    repeat: Callable[[], float]
+    seconds: float
+
+
+class Bench:
+    """Inputs and libraries on a device, which stay there from one measurement to the next.
+
+    load: loads a library by its path here. device: where it runs.
+    """
+
+    def __init__(self, load: Callable[[Path], Module], device: Device, plan: Plan) -> None:
+        self._load, self._device, self._plan = load, device, plan
+        self._signature: Signature | None = None
+        self._inputs: list[Values] = []
+        self._arrays: list[NDArray] = []
+        self._expected: dict[tuple[Path, int], list[Values]] = {}
+        self._kept: dict[tuple[Path, int], _Timed] = {}
+
+    def prepare(self, signature: Signature, reference: Path | None) -> None:
+        """Makes inputs, and runs the reference, where this is not done yet. Raises what loading and running raise."""
+        if signature != self._signature:
+            self._signature = None
+            self._expected.clear()
+            self._kept.clear()
+            self._inputs = random_inputs(signature)
+            self._arrays = [ndarray.array(values, self._device) for values in self._inputs]
+            self._signature = signature
+        if reference is not None and _key(reference) not in self._expected:
+            self._expected[_key(reference)] = self._outputs(self._load(reference))
+
+    def measure(self, run: Run) -> Measured:
+        """The times of a library. Raises what loading and running raise."""
+        begun = time.perf_counter()
+        return self._measured(run)._replace(elapsed=time.perf_counter() - begun)
+
+    def _measured(self, run: Run) -> Measured:
+        self.prepare(run.signature, run.reference)
+        module = self._load(run.library)
+        if run.reference is not None:
+            wrong = difference(run.signature, self._outputs(module), self._expected[_key(run.reference)])
+            if wrong:
+                return Measured((), (), Failure.WRONG, wrong)
+        candidate = self._timed(module)
+        beside = self._timed_beside(run.beside) if run.beside is not None else None
+        return Measured(*self._repeats(candidate, beside))
+
+    def _repeats(self, candidate: _Timed, beside: _Timed | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        plan, ends = self._plan, time.monotonic() + self._plan.seconds
+        own: list[float] = []
+        other: list[float] = []
+        sides = [(candidate, own)] + ([(beside, other)] if beside is not None else [])
+        for _ in range(max(plan.most, 1)):
+            # Which one is first alternates too: what gets slower or faster meanwhile is the same for both.
+            sides.reverse()
+            for timed, found in sides:
+                found.append(timed.repeat())
+            if other and self._is_hopeless(min(*own, candidate.seconds) / min(other), len(own)):
+                break
+            if time.monotonic() > ends or all([len(undisturbed(f, plan)) >= plan.repeats for _, f in sides]):
+                break
+        return undisturbed(own, plan), undisturbed(other, plan)
+
+    def _is_hopeless(self, slower: float, repeats: int) -> bool:
+        """A call, and a short repeat of few calls, may both have been interrupted; what is far slower was not only that."""
+        return repeats <= 2 and slower > self._plan.hopeless * (4 if repeats == 1 else 1)
+
+    def _outputs(self, module: Module) -> list[Values]:
+        """What a kernel computes. Its outputs have their first values before, since it may add to them."""
+        signature = self._signature
+        assert signature is not None
+        for place in signature.outputs:
+            self._arrays[place].copyfrom(self._inputs[place])
+        module[ENTRY](*self._arrays)
+        return [self._arrays[place].numpy() for place in signature.outputs]
+
+    def _timed(self, module: Module) -> _Timed:
+        """A library with as many calls in a repeat as the plan's time takes."""
+        wanted, number = self._plan.min_repeat_ms / 1e3, 1
+        # The first call may be slower than the others, and a single short one is not measured well.
+        for share in (0.0, 0.02, 0.1):
+            seconds = self._once(module, number)()
+            if seconds * number >= wanted / 2:
+                break
+            number = max(math.ceil(max(share, 1e-3) * wanted / max(seconds, 1e-8)), 1)
+        return _Timed(module, self._once(module, max(math.ceil(wanted / max(seconds, 1e-8)), 1)), seconds)
+
+    def _timed_beside(self, path: Path) -> _Timed:
+        key = _key(path)
+        if key not in self._kept:
+            while len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = self._timed(self._load(path))
+        found = self._kept.pop(key)
+        self._kept[key] = found
+        found.module[ENTRY](*self._arrays)  # its code and data are in the caches again, as the candidate's are
+        return found
+
+    def _once(self, module: Module, number: int) -> Callable[[], float]:
+        """What measures seconds of a call, over so many calls."""
+        # Not this object, which keeps what is returned here: arrays and sessions of boards go with the last reference to them.
+        flushed, arrays = self._plan.cache_flush_bytes, self._arrays
+        evaluator = module.time_evaluator(ENTRY, self._device, number, 1, cache_flush_bytes=flushed)
+        return lambda: evaluator(*arrays).results[0]
+
+
+def undisturbed(seconds: Sequence[float], plan: Plan) -> tuple[float, ...]:
+    """The repeats that are not much slower than the fastest one, in their order."""
+    most = plan.disturbed * min(seconds, default=0.0)
+    return tuple([s for s in seconds if s <= most])
+
+
+def _key(path: Path) -> tuple[Path, int]:
+    """What tells a library from another one that was written to the same path later."""
+    return path, path.stat().st_mtime_ns

@@ -1,0 +1,117 @@
+"""Measurements on boards: servers of this machine, behind a tracker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.test_workers import until
+from tests.tuning import kernels
+from tilewright import rpc
+from tilewright.tuning.building import LocalBuilder
+from tilewright.tuning.measure import Failure, Run
+from tilewright.tuning.running.rpc import RPCRunner
+
+HOST = "127.0.0.1"
+NAMES = ("right", "wrong", "endless", "leave")
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    builder = LocalBuilder(2)
+    built = builder.build([kernels.source(getattr(kernels, n)) for n in NAMES], tmp_path_factory.mktemp("libraries"))
+    builder.close()
+    return {name: b.path for name, b in zip(NAMES, built, strict=True) if b.path is not None}
+
+
+@pytest.fixture
+def tracker() -> Iterator[rpc.Tracker]:
+    found = rpc.Tracker(HOST, 0, silent=True)
+    yield found
+    found.terminate()
+
+
+def board(tracker: rpc.Tracker) -> rpc.Server:
+    return rpc.Server(HOST, 0, key="board", tracker_addr=(HOST, tracker.port), silent=True)
+
+
+def free(tracker: rpc.Tracker) -> int:
+    client = rpc.connect_tracker(HOST, tracker.port)
+    found: int = client.summary()["queue_info"].get("board", {}).get("free", 0)
+    client.close()
+    return found
+
+
+def run(libraries: dict[str, Path], name: str) -> Run:
+    return Run(libraries[name], kernels.SIGNATURE, libraries["right"], libraries["right"])
+
+
+def test_a_single_board(libraries: dict[str, Path]) -> None:
+    server = rpc.Server(HOST, 0, key="one", silent=True)
+    runner = RPCRunner("one", server=(HOST, server.port), timeout=20)
+    assert runner.apart
+    right, wrong, leave, again = runner.run([run(libraries, n) for n in ("right", "wrong", "leave", "right")])
+    assert right.failure is again.failure is None
+    assert min(len(m.seconds) for m in (right, again)) >= 6 and len(right.beside) >= 6
+    assert wrong.failure is Failure.WRONG and "output 1" in wrong.message
+    assert leave.failure is Failure.RUN and "the process of the session ended" in leave.message
+    runner.close()
+    server.terminate()
+
+
+def test_all_boards_work_and_a_lost_one_is_replaced(tracker: rpc.Tracker, libraries: dict[str, Path]) -> None:
+    servers = [board(tracker), board(tracker)]
+    assert until(lambda: free(tracker) == 2)
+    runner = RPCRunner("board", tracker=(HOST, tracker.port), timeout=20)
+    used: list[int] = []
+
+    def kill() -> None:
+        until(lambda: free(tracker) == 0)
+        used.append(free(tracker))
+        servers[0].proc.kill()  # type: ignore[union-attr]
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    begun = time.monotonic()
+    found = runner.run([run(libraries, "right")] * 12)
+    killer.join()
+    assert used == [0]  # both at once
+    assert [m.failure for m in found] == [None] * 12
+    assert time.monotonic() - begun < 60
+    # The session is given back, and the next round has the board that is left.
+    assert until(lambda: free(tracker) == 1)
+    assert runner.run([run(libraries, "right")])[0].failure is None
+    runner.close()
+    servers[1].terminate()
+
+
+def test_candidates_that_hang_are_told_from_boards_that_are_lost(
+    tracker: rpc.Tracker, libraries: dict[str, Path]
+) -> None:
+    server = board(tracker)
+    assert until(lambda: free(tracker) == 1)
+    runner = RPCRunner("board", tracker=(HOST, tracker.port), timeout=2, session_timeout=8)
+    endless, right = runner.run([run(libraries, "endless"), run(libraries, "right")])
+    assert endless.failure is Failure.RUN_TIMEOUT and endless.message == "it took longer than 2 s"
+    assert right.failure is None
+    server.proc.kill()  # type: ignore[union-attr]
+    assert until(lambda: free(tracker) == 0)
+    runner = RPCRunner("board", tracker=(HOST, tracker.port), timeout=2, session_timeout=1)
+    lost = runner.run([run(libraries, "right")] * 2)
+    assert [m.failure for m in lost] == [Failure.LOST] * 2
+    assert "no server with the key 'board' became free within 1 s" in lost[1].message
+    tracker.terminate()
+    gone = runner.run([run(libraries, "right")])
+    assert gone[0].failure is Failure.LOST and "Connection refused" in gone[0].message
+    runner.close()
+
+
+def test_where_boards_are_is_given_once() -> None:
+    with pytest.raises(ValueError, match="give one of these"):
+        RPCRunner("board")
+    with pytest.raises(ValueError, match="give one of these"):
+        RPCRunner("board", tracker=(HOST, 1), server=(HOST, 1))

@@ -1,0 +1,103 @@
+"""Measurements in a process of this machine, of kernels that fail in every way too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.test_workers import runs, until
+from tests.tuning import kernels
+from tilewright.tuning.building import LocalBuilder
+from tilewright.tuning.measure import Failure, Run, Signature
+from tilewright.tuning.running.local import LocalRunner
+from tilewright.tuning.running.measuring import Plan, undisturbed
+
+NAMES = ("right", "slow", "wrong", "endless", "crash", "hungry", "shared")
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    builder = LocalBuilder(2)
+    built = builder.build([kernels.source(getattr(kernels, n)) for n in NAMES], tmp_path_factory.mktemp("libraries"))
+    builder.close()
+    return {name: b.path for name, b in zip(NAMES, built, strict=True) if b.path is not None}
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LocalRunner]:
+    found = LocalRunner(timeout=20, memory=2 << 30)
+    yield found
+    found.close()
+
+
+def run(libraries: dict[str, Path], name: str, signature: Signature = kernels.SIGNATURE) -> Run:
+    return Run(libraries[name], signature, libraries["right"], libraries["right"])
+
+
+def test_times_alternate_with_those_of_the_best(runner: LocalRunner, libraries: dict[str, Path]) -> None:
+    same, slow, alone = runner.run(
+        [run(libraries, "right"), run(libraries, "slow"), Run(libraries["slow"], kernels.SIGNATURE)]
+    )
+    assert same.failure is slow.failure is alone.failure is None
+    assert min(len(same.seconds), len(same.beside)) >= 6
+    assert 0.6 < statistics.median(same.seconds) / statistics.median(same.beside) < 1.6
+    assert len(slow.seconds) <= 2 and min(slow.seconds) > 8 * min(slow.beside)
+    assert alone.beside == () and len(alone.seconds) >= 6
+
+
+def test_each_failure_is_told_and_the_next_one_runs(runner: LocalRunner, libraries: dict[str, Path]) -> None:
+    wrong, crash, hungry, right = runner.run([run(libraries, n) for n in ("wrong", "crash", "hungry", "right")])
+    assert wrong.failure is Failure.WRONG
+    assert wrong.message.startswith(
+        "1 of 256 elements of output 1 differ from those of the untuned kernel; the first is [77]: "
+    )
+    assert crash.failure is Failure.RUN and "killed by signal 11 (SIGSEGV)" in crash.message
+    assert hungry.failure is Failure.RUN and "more memory than its 2048 MiB" in hungry.message
+    assert right.failure is None and right.seconds
+
+
+def test_an_endless_kernel(libraries: dict[str, Path]) -> None:
+    runner = LocalRunner(timeout=0.5)
+    endless, right = runner.run([run(libraries, "endless"), run(libraries, "right")])
+    assert endless[:4] == ((), (), Failure.RUN_TIMEOUT, "it took longer than 0.5 s") and right.seconds
+    (reference,) = runner.run([Run(libraries["right"], kernels.SIGNATURE, libraries["endless"])])
+    assert reference.failure is Failure.RUN_TIMEOUT and reference.message.startswith("the untuned kernel, with which")
+    runner.close()
+
+
+def test_killed_from_outside(libraries: dict[str, Path]) -> None:
+    runner = LocalRunner(timeout=30)
+    assert runner.run([run(libraries, "right")])[0].seconds
+    first = runner.pid
+    assert first is not None
+    threading.Timer(0.3, os.kill, (first, signal.SIGKILL)).start()
+    # An endless one is tried again in another process; that is killed as well.
+    threading.Timer(1.5, lambda: until(lambda: runner.pid not in (None, first)) and os.kill(runner.pid or 0, 9)).start()
+    endless, right = runner.run([run(libraries, "endless"), run(libraries, "right")])
+    assert endless.failure is Failure.RUN and "SIGKILL" in endless.message and right.seconds
+    last = runner.pid
+    runner.close()
+    assert last is not None and not runs(last) and not runs(first)
+
+
+def test_memory_that_another_kernel_spoiled_is_not_blamed(runner: LocalRunner, libraries: dict[str, Path]) -> None:
+    """The first of these writes to its input, from which the second one then computes other outputs than it should."""
+    spoiling, right = runner.run([run(libraries, "shared"), run(libraries, "right")])
+    assert spoiling.failure is None
+    assert right.failure is None and right.seconds
+
+
+def test_disturbed_repeats_are_left_out() -> None:
+    random = Random(0)
+    quiet = [1.0 + 0.02 * random.random() for _ in range(6)]
+    loaded = [s * (3 if i % 2 else 1) for i, s in enumerate(quiet)]
+    assert undisturbed(quiet, Plan()) == tuple(quiet)
+    assert undisturbed(loaded, Plan()) == tuple(quiet[::2])
+    assert undisturbed([], Plan()) == ()
