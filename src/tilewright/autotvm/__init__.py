@@ -18,6 +18,7 @@ lazy.declare(
         for module, names in {
             "env": "GLOBAL_SCOPE",
             "measure.measure": "MeasureErrorNo MeasureInput MeasureResult",
+            "measure.measure_methods": "LocalBuilder LocalRunner RPCRunner measure_option",
             "task.dispatcher": "DispatchContext FallbackContext",
             "task.space": "ConfigEntity ConfigSpace",
             "task.task": "create get_config template",
@@ -26,6 +27,7 @@ lazy.declare(
         for name in names.split()
     }
     | {
+        "callback": "tilewright.autotvm.tuner.callback",
         "apply_fixed_config": "tilewright.autotvm.task.dispatcher:ApplyFixedConfig",
         "apply_graph_best": "tilewright.autotvm.task.history:ApplyGraphBest",
         "apply_history_best": "tilewright.autotvm.task.history:ApplyHistoryBest",

@@ -5,8 +5,12 @@ from tilewright.support import lazy
 lazy.declare(
     "tilewright.autotvm.measure",
     {
-        name: f"tilewright.autotvm.measure.measure:{name}"
-        for name in ("MeasureErrorNo", "MeasureInput", "MeasureResult", "create_measure_batch")
+        name: f"tilewright.autotvm.measure.{module}:{name}"
+        for module, names in {
+            "measure": "MeasureErrorNo MeasureInput MeasureResult create_measure_batch",
+            "measure_methods": "LocalBuilder LocalRunner RPCRunner measure_option request_remote",
+        }.items()
+        for name in names.split()
     },
 )
 lazy.declare_modules("tilewright.autotvm.measure")

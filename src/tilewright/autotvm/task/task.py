@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from tilewright import te
 from tilewright.autotvm.task.dispatcher import ApplyConfig, DispatchContext
@@ -146,6 +146,14 @@ def _is_same(known: Function, func: Function) -> bool:
     """Whether a function replaces an earlier version of itself, as when a notebook's cell is run again."""
     names = [(f.__module__, f.__qualname__) for f in (known, func) if hasattr(f, "__qualname__")]
     return len(names) == 2 and names[0] == names[1]
+
+
+@overload
+def template(task_name: str, func: None = None) -> Callable[[Function], Function]: ...
+
+
+@overload
+def template(task_name: str, func: Function) -> Function: ...
 
 
 def template(task_name: str, func: Function | None = None) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from tilewright import te
 from tilewright.autotvm.task.dispatcher import DispatchContext
 from tilewright.autotvm.task.task import register_task_compute, register_task_schedule
 from tilewright.autotvm.task.workload import args_to_workload, serialize_args
 from tilewright.target import Target
+
+Function = Callable[..., Any]
 
 WORKLOAD = "workload"
 """The attribute of an operation that holds its workload."""
@@ -65,7 +67,15 @@ class TaskExtractEnv:
         return TaskExtractEnv.current
 
 
-def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None) -> Any:
+@overload
+def register_topi_compute(task_name: str, func: None = None) -> Callable[[Function], Function]: ...
+
+
+@overload
+def register_topi_compute(task_name: str, func: Function) -> Function: ...
+
+
+def register_topi_compute(task_name: str, func: Function | None = None) -> Any:
     """Makes `f(cfg, tensors and attributes...)`, which returns te tensors, the compute of a template. The result is called without cfg: it
     gets the configuration of its workload from the current context, and its operation says its workload."""
     if func is None:
@@ -97,7 +107,15 @@ def _with_workload(made: Any, workload: tuple[Any, ...]) -> Any:
     return [named.output(t.value_index) for t in made] if several else named.output(made.value_index)
 
 
-def register_topi_schedule(task_name: str, func: Callable[..., Any] | None = None) -> Any:
+@overload
+def register_topi_schedule(task_name: str, func: None = None) -> Callable[[Function], Function]: ...
+
+
+@overload
+def register_topi_schedule(task_name: str, func: Function) -> Function: ...
+
+
+def register_topi_schedule(task_name: str, func: Function | None = None) -> Any:
     """Makes `f(cfg, outs)`, which returns a te schedule, the schedule of a template. The result is called without cfg: it gets the
     configuration of the workload that is computed among what the outputs need. Raises RuntimeError if there is none."""
     if func is None:

@@ -27,7 +27,7 @@ class Plan:
     counts as undisturbed if it takes at most so many times the fastest. most: repeats after which there are no more. seconds: after which
     no further repeat begins. hopeless: a library that takes so many times the time of the one beside it is measured
     twice at most.
-    cache_flush_bytes: written before each repeat, to empty caches.
+    cache_flush_bytes: written before each repeat, to empty caches. number: calls of a repeat at least.
     """
 
     repeats: int = 6
@@ -37,6 +37,7 @@ class Plan:
     seconds: float = 5.0
     hopeless: float = 2.0
     cache_flush_bytes: int = 0
+    number: int = 1
 
 
 class _Timed(NamedTuple):
@@ -127,7 +128,9 @@ class Bench:
             if seconds * number >= wanted / 2:
                 break
             number = max(math.ceil(max(share, 1e-3) * wanted / max(seconds, 1e-8)), 1)
-        return _Timed(module, self._once(module, max(math.ceil(wanted / max(seconds, 1e-8)), 1)), seconds)
+        return _Timed(
+            module, self._once(module, max(math.ceil(wanted / max(seconds, 1e-8)), self._plan.number, 1)), seconds
+        )
 
     def _timed_beside(self, path: Path) -> _Timed:
         key = _key(path)

@@ -1,0 +1,142 @@
+"""Configurations that are compiled and run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as tvm
+from tests.autotvm import templates
+from tilewright import autotvm, te
+from tilewright.autotvm.measure import create_measure_batch
+from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput
+from tilewright.support.errors import TVMError
+
+
+@autotvm.template("test/trouble")
+def trouble(kind: str) -> Any:
+    """Configurations that fail each in its own way: the knob says whether this one does."""
+    cfg = autotvm.get_config()
+    cfg.define_knob("bad", [0, 1])
+    a = te.placeholder((64,), name="a")
+    b = te.compute((64,), lambda i: a[i] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    if cfg["bad"].val and kind == "refused":
+        cfg.raise_error("it is too large")
+    if cfg["bad"].val and kind == "raised":
+        raise KeyError("of the template")
+    if cfg["bad"].val and kind == "schedule":
+        s[b].reorder(s[b].op.axis[0], s[b].op.axis[0])
+    return s, [a, b]
+
+
+def measured(task: Any, indices: list[int], builder: Any = None, **runner: Any) -> list[Any]:
+    options = autotvm.measure_option(
+        builder or autotvm.LocalBuilder(timeout=60, n_parallel=1),
+        autotvm.LocalRunner(**{"number": 2, "repeat": 2, "cooldown_interval": 0, **runner}),
+    )
+    batch = create_measure_batch(task, options)
+    try:
+        return batch([MeasureInput(task.target, task, task.config_space.get(i)) for i in indices])
+    finally:
+        options["runner"].close()
+        options["builder"].close()
+
+
+def test_times_and_errors() -> None:
+    task = templates.task(64)
+    before = time.time()
+    first, second = measured(task, [0, 13], repeat=3)
+    for result in (first, second):
+        assert result.error_no == MeasureErrorNo.NO_ERROR and 1 <= len(result.costs) <= 3
+        assert all([0 < seconds < 1 for seconds in result.costs]) and result.timestamp >= before
+        assert result.all_cost > sum(result.costs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("refused", "TVMError: the template refuses the configuration: it is too large"),
+        ("raised", "KeyError: 'of the template'"),
+        ("schedule", "ScheduleError: "),
+    ],
+)
+def test_a_template_that_refuses(kind: str, message: str) -> None:
+    good, bad = measured(autotvm.task.create("test/trouble", (kind,), "llvm"), [0, 1])
+    assert (
+        good.error_no == 0 and bad.error_no == MeasureErrorNo.INSTANTIATION_ERROR and bad.costs[0].startswith(message)
+    )
+
+
+def link(output: str, objects: Any, options: Any = None, **_: Any) -> None:
+    """A linker of the user."""
+    from tilewright.contrib.cc import create_shared
+
+    create_shared(output, objects, options)
+
+
+def refuse(output: str, objects: Any, options: Any = None, **_: Any) -> None:
+    raise RuntimeError("there is no linker")
+
+
+def test_a_linker_of_the_user() -> None:
+    task = templates.task(16)
+    options = {"build_option": {"tir.disable_vectorize": True}}
+    (good,) = measured(task, [5], autotvm.LocalBuilder(60, 1, options, build_func=link))
+    assert good.error_no == 0
+    (bad,) = measured(task, [5], autotvm.LocalBuilder(60, 1, build_func=refuse))
+    assert bad.error_no == MeasureErrorNo.COMPILE_HOST and "there is no linker" in bad.costs[0]
+    with pytest.raises(ValueError, match="build_func is 'default', 'ndk' or a function"):
+        autotvm.LocalBuilder(build_func="other")
+
+
+def test_options() -> None:
+    found = autotvm.measure_option("local", "local")
+    assert isinstance(found["builder"], autotvm.LocalBuilder) and isinstance(found["runner"], autotvm.LocalRunner)
+    with pytest.raises(ValueError, match="a builder and a runner are needed, or 'local'"):
+        autotvm.measure_option("remote", "local")
+    with pytest.raises(TVMError, match="a builder works for a task"):
+        autotvm.LocalBuilder().build([])
+    with pytest.raises(TVMError, match="a runner works for a task"):
+        autotvm.LocalRunner().run([], [])
+
+
+def test_a_tuner_whose_best_is_built(tmp_path: Path) -> None:
+    log, task = tmp_path / "matmul.log", templates.task(32)
+    tuner = autotvm.tuner.RandomTuner(task)
+    options = autotvm.measure_option(
+        autotvm.LocalBuilder(60, 2), autotvm.LocalRunner(number=2, repeat=1, min_repeat_ms=1, cooldown_interval=0)
+    )
+    tuner.tune(4, options, callbacks=[autotvm.callback.log_to_file(str(log))])
+    pairs = list(autotvm.record.load_from_file(log))
+    assert len(pairs) == 4 and all([not r.error_no for _, r in pairs])
+    with autotvm.apply_history_best(str(log)), tvm.target.Target("llvm"):
+        context = autotvm.DispatchContext.current
+        assert context.query(tvm.target.Target("llvm"), task.workload).index == tuner.best_config.index
+        assert tvm.build(*templates.matmul(32))
+
+
+def test_a_runner_through_a_tracker() -> None:
+    from tilewright.rpc.server import Server
+    from tilewright.rpc.tracker import Tracker
+
+    tracker = Tracker(port=9190, port_end=9290, silent=True)
+    server = Server(key="board", tracker_addr=("127.0.0.1", tracker.port), port=9090, port_end=9190, silent=True)
+    task = templates.task(16)
+    runner = autotvm.RPCRunner("board", "127.0.0.1", tracker.port, timeout=60, number=2, repeat=1, cooldown_interval=0)
+    options = autotvm.measure_option(autotvm.LocalBuilder(60, 1), runner)
+    try:
+        batch = create_measure_batch(task, options)
+        (result,) = batch([MeasureInput(task.target, task, task.config_space.get(3))])
+        assert result.error_no == 0, result
+        from tilewright.autotvm.measure.measure_methods import check_remote
+
+        assert check_remote("llvm", "board", "127.0.0.1", tracker.port)
+    finally:
+        runner.close()
+        options["builder"].close()
+        server.terminate()
+        tracker.terminate()
