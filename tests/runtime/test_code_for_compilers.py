@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay, runtime, te
-from tilewright.relay.backend import Executor
+from tilewright.relay.backend import Executor, compilation, model_cache
 from tilewright.runtime import libinfo
 from tilewright.runtime.linking.c_source import compiler_command
 
@@ -52,10 +52,11 @@ def result(library: Any) -> Any:
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 @pytest.mark.parametrize(("target", "form"), [("c", "c"), ("llvm", "s"), ("llvm", "ll")])
-def test_models(tmp_path: Path, target: str, form: str, executor: str) -> None:
+def test_models(tmp_path: Path, target: str, form: str, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels and what calls them, also where the model comes from the cache; metadata and constants stay objects."""
     e = np.exp(X @ (np.arange(20, dtype="float32").reshape(5, 4) / 10).T)
     expected = np.cumsum(e / e.sum(1, keepdims=True), axis=1)
+    monkeypatch.setattr(model_cache, "FEWEST_CALLS", 1)
     for name in ("first.so", "again.so"):
         library = relay.build(model(), target, executor=Executor(executor))
         seen: list[str] = []
@@ -64,6 +65,7 @@ def test_models(tmp_path: Path, target: str, form: str, executor: str) -> None:
         assert texts > 2 and seen[:texts] == [f"lib0_{i}.{form}" for i in range(texts)]
         assert all(file.endswith(".o") for file in seen[texts:])
         np.testing.assert_allclose(result(runtime.load_module(tmp_path / name)), expected, rtol=1e-5)
+        monkeypatch.setattr(compilation, "compile_model", None)
 
 
 def add(name: str, **attrs: Any) -> runtime.Module:
@@ -98,4 +100,12 @@ def test_forms_that_cannot_be_had(tmp_path: Path) -> None:
         relay.build(model(), "llvm").export_library(tmp_path / "m.so", fcompile=compiler_of("c", seen))
     with pytest.raises(ValueError, match=r"the prefix 'mine_' of the module's symbols \(system_lib_prefix\) is given"):
         add("f", system_lib_prefix="mine_").export_library(tmp_path / "m.so", fcompile=compiler_of("ll", seen))
+    mixed = relay.annotation.on_device(model()["main"].body, tvm.cpu(1), constrain_result=True)
+    devices = {tvm.cpu(0): "llvm", tvm.cpu(1): "c"}
+    library = relay.build(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(mixed), mixed)), devices)
+    with pytest.raises(ValueError, match=r"takes files of the format 'll', which the module's code is not written in"):
+        library.export_library(tmp_path / "m.so", fcompile=compiler_of("ll", seen))
     assert not seen
+    (name, *_) = library.texts.kernels
+    with pytest.raises(ValueError, match="a kernel has no source of the kind 'll'; there are te, tir, lowered, c"):
+        library.kernel_source(name, "ll")

@@ -4,6 +4,10 @@ loops, steps, application    programs as lists of steps: their loops, their te s
 loop_state, compute_dag      states and computations, as scripts see them
 sketch_rules, sketch_facts   structures of programs, by rules
 sampling, sketch_space       programs of a structure, as a space of the tuning engine
+search_task, search_policy   what is tuned, and by which search
+measure, measure_places      measurements by the builders and runners of the engine
+classic_log, measure_record  records of measurements
+dispatcher                   programs of workloads, by records
 """
 
 from tilewright.support import lazy
@@ -14,7 +18,14 @@ lazy.declare(
         name: f"{__name__}.{module}:{name}"
         for module, names in {
             "compute_dag": ("ComputeDAG",),
+            "cost_model.cost_model": ("RandomModel",),
+            "dispatcher": ("ApplyHistoryBest", "DispatchContext"),
             "hardware": ("HardwareParams",),
+            "measure": ("MeasureInput", "MeasureResult"),
+            "measure_places": ("LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "RPCRunner"),
+            "measure_record": ("RecordReader", "RecordToFile", "load_best_record", "load_records", "save_records"),
+            "search_policy": ("EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SketchPolicy"),
+            "search_task": ("LayoutRewriteOption", "SearchTask", "TuningOptions", "auto_schedule", "create_task"),
             "workload_registry": ("make_workload_key", "register_workload"),
         }.items()
         for name in names

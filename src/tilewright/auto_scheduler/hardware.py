@@ -44,7 +44,7 @@ class HardwareParams:
         facts = None
         if num_cores is None or vector_unit_bytes is None:
             made = target if isinstance(target, Target) else Target(target or "llvm")
-            facts = (made if made.is_host else made.host or Target("llvm")).cpu
+            facts = (made if "cpu" in made.keys else made.host or Target("llvm")).cpu
         self.num_cores = chosen(num_cores, facts.threads if facts else 0)
         self.vector_unit_bytes = chosen(vector_unit_bytes, facts.vector_bits // 8 if facts else 0)
         self.cache_line_bytes = chosen(cache_line_bytes, CACHE_LINE)

@@ -33,6 +33,8 @@ from tilewright.tuning.space import Space
 WIDEST = 4
 """Vectors of more lanes than those that are drawn, times this, are refused: they make long code, and no faster one."""
 TRIES = 8
+KEPT = 8192
+"""Programs whose candidates are known: more than a search has in hand."""
 
 
 class SketchSpace(Space[StateObject]):
@@ -46,6 +48,7 @@ class SketchSpace(Space[StateObject]):
         if not sketches:
             raise TVMError("a space needs at least one sketch, but the rules made none")
         self.sampler, self.sketches = sampler, list(sketches)
+        self._states: dict[int, tuple[IRModule, StateObject]] = {}
 
     @property
     def dag(self) -> ComputeDAG:
@@ -56,7 +59,15 @@ class SketchSpace(Space[StateObject]):
 
     def program(self, candidate: StateObject) -> IRModule:
         schedule, args = self.dag.apply_steps_from_state(candidate)
-        return IRModule.from_expr(schedule.to_prim_func(args))
+        made = IRModule.from_expr(schedule.to_prim_func(args))
+        if len(self._states) >= KEPT:
+            self._states.pop(next(iter(self._states)))
+        self._states[id(made)] = made, candidate
+        return made
+
+    def state_of(self, program: IRModule) -> StateObject:
+        """The candidate of a program that the space made, one of the last KEPT."""
+        return self._states[id(program)][1]
 
     def draw(self, random: Random) -> StateObject:
         for _ in range(TRIES - 1):

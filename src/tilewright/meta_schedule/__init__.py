@@ -6,6 +6,7 @@ from tilewright.meta_schedule.builder import Builder
 from tilewright.meta_schedule.cost_model import CostModel
 from tilewright.meta_schedule.database import Database
 from tilewright.meta_schedule.extracted_task import ExtractedTask
+from tilewright.meta_schedule.feature_extractor import FeatureExtractor
 from tilewright.meta_schedule.measure_callback import MeasureCallback
 from tilewright.meta_schedule.mutator import Mutator
 from tilewright.meta_schedule.postproc import Postproc
@@ -26,6 +27,7 @@ __all__ = [
     "CostModel",
     "Database",
     "ExtractedTask",
+    "FeatureExtractor",
     "MeasureCallback",
     "MeasureCandidate",
     "Mutator",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 from tilewright.ir import IRModule
+from tilewright.meta_schedule.mutator.mutator import mutated
 from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.support.errors import ScheduleError, TVMError
 from tilewright.tir.schedule import Schedule, Trace
@@ -65,7 +65,7 @@ class TraceSpace(Space[Trace]):
         self.context.random = random
         for _ in range(ATTEMPTS if mutators else 0):
             (mutator,) = random.choices(mutators, chances)
-            changed = mutator.apply(candidate)
+            changed = mutated(mutator, candidate, random)
             if changed is not None:
                 try:
                     return self._drawn(changed, random)
@@ -99,6 +99,3 @@ def trace_of(sch: Schedule) -> Trace:
     if sch.trace is None:
         raise TVMError("the schedule keeps no trace, so that it cannot be tuned")
     return sch.trace
-
-
-__all__: list[Any] = ["TraceSpace", "trace_of"]

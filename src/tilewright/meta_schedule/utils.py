@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from tilewright.ir import IRModule
 from tilewright.node import structural_hash
+from tilewright.rpc import RPCSession
 from tilewright.runtime import get_global_func
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 
 Class = TypeVar("Class", bound=type)
 
@@ -79,3 +80,17 @@ def print_table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max([len(row[i]) for row in rows]) for i in range(len(rows[0]))]
     lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+
+
+def print_interactive_table(data: str) -> None:
+    """Prints a table."""
+    print(data)
+
+
+def get_global_func_on_rpc_session(session: RPCSession, name: str, extra_error_msg: str | None = None) -> Any:
+    """A function of a board by its registered name. Raises TVMError where the board has none."""
+    try:
+        return session.get_function(name)
+    except (AttributeError, RPCError) as error:
+        more = f" {extra_error_msg}" if extra_error_msg else ""
+        raise TVMError(f"the board has no function {name!r}.{more}") from error

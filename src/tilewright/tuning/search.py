@@ -72,11 +72,14 @@ class Search:
             self.told(proposal, seconds)
         return proposal
 
-    def propose(self, count: int, effort: Effort) -> list[Proposal]:
-        """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted."""
+    def propose(self, count: int, effort: Effort, given: Sequence[Any] = ()) -> list[Proposal]:
+        """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted. given: candidates to
+        begin with, besides the best of those that were measured; by default they are drawn."""
         ends = time.monotonic() + effort.seconds
-        found: dict[str, Proposal] = {}
-        self._draw(found, max(count, effort.population // 2), ends)
+        proposals = [p for p in [self._proposal(candidate) for candidate in given] if p is not None]
+        found: dict[str, Proposal] = {p.key: p for p in proposals}
+        if not given:
+            self._draw(found, max(count, effort.population // 2), ends)
         drawn = list(found.values())
         population = [proposal for _, proposal in self._measured[: effort.population // 2]] + drawn
         scores = self._scores(population)

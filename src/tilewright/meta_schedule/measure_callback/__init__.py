@@ -10,6 +10,7 @@ from tilewright.meta_schedule.measure_callback.measure_callback import (
     UpdateCostModel,
     create,
 )
+from tilewright.support import lazy
 
 __all__ = [
     "AddToDatabase",
@@ -19,3 +20,15 @@ __all__ = [
     "UpdateCostModel",
     "create",
 ]
+
+# Classic modules of single classes.
+lazy.faces(
+    __name__,
+    {
+        "add_to_database": ("tilewright.meta_schedule.measure_callback.measure_callback:AddToDatabase",),
+        "remove_build_artifact": ("tilewright.meta_schedule.measure_callback.measure_callback:RemoveBuildArtifact",),
+        "update_cost_model": ("tilewright.meta_schedule.measure_callback.measure_callback:UpdateCostModel",),
+    },
+)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

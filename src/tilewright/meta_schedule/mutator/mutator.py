@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from random import Random
 from typing import Any
@@ -35,7 +36,17 @@ class Mutator(Part):
 
 
 class PyMutator(Mutator):
-    """The base of mutators of users, which define apply, clone and, if they need the context, _initialize_with_tune_context."""
+    """The base of mutators of users, which define apply, clone and, if they need the context, _initialize_with_tune_context. Their apply
+    takes a trace, or a trace and a seed."""
+
+
+def mutated(mutator: Mutator, trace: Trace, random: Random) -> Trace | None:
+    """What a mutator makes of a trace."""
+    apply: Any = mutator.apply
+    if isinstance(mutator, PyMutator) and len(inspect.signature(apply).parameters) > 1:
+        made: Trace | None = apply(trace, random.getrandbits(30) + 1)
+        return made
+    return mutator.apply(trace)
 
 
 def argument(inst: Instruction, name: str) -> Any:

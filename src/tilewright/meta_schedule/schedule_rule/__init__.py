@@ -12,6 +12,7 @@ from tilewright.meta_schedule.schedule_rule.parallel_vectorize_unroll import Par
 from tilewright.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tilewright.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 from tilewright.meta_schedule.schedule_rule.wide_vector import MultiLevelTilingWideVector
+from tilewright.support import lazy
 
 __all__ = [
     "AddRFactor",
@@ -28,3 +29,11 @@ __all__ = [
     "ReuseType",
     "ScheduleRule",
 ]
+
+# The classic module has all rules of tiling.
+lazy.declare(
+    "tilewright.meta_schedule.schedule_rule.multi_level_tiling",
+    {"MultiLevelTilingWideVector": "tilewright.meta_schedule.schedule_rule.wide_vector:MultiLevelTilingWideVector"},
+)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tilewright.meta_schedule.blocks import is_root, loop_kinds, needs_multi_level_tiling, note, simple_kinds
 from tilewright.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
+from tilewright.support import lazy
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.schedule.analysis import is_output_block
@@ -202,3 +203,6 @@ class MultiLevelTiling(ScheduleRule):
                 count = len(self.vector_load_lens)
                 length = sch.sample_categorical(self.vector_load_lens, [1.0 / count] * count)
                 sch.annotate(cache, "meta_schedule.cooperative_fetch", length)
+
+
+__getattr__, __dir__ = lazy.late(__name__)

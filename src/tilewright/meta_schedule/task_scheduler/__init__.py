@@ -9,5 +9,17 @@ from tilewright.meta_schedule.task_scheduler.task_scheduler import (
     TaskScheduler,
     create,
 )
+from tilewright.support import lazy
 
 __all__ = ["GradientBased", "PyTaskScheduler", "RoundRobin", "TaskRecord", "TaskScheduler", "create"]
+
+# Classic modules of single classes.
+lazy.faces(
+    __name__,
+    {
+        "gradient_based": ("tilewright.meta_schedule.task_scheduler.kinds:GradientBased",),
+        "round_robin": ("tilewright.meta_schedule.task_scheduler.kinds:RoundRobin",),
+    },
+)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

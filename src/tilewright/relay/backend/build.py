@@ -76,7 +76,7 @@ def build(
                 progress(len(kernels), len(kernels), "the model is in the cache")
             return made(
                 lambda: compilation.planned_again(bound, config, context),
-                KernelSources(partial(kernels_of, known.kernels, chosen), chosen, {}),
+                KernelSources(partial(kernels_of, known.kernels, chosen), known.entry, chosen, {}),
                 chosen,
                 found,
                 mod_name,
@@ -103,7 +103,7 @@ def build(
     program, kernels_by_name = (compiled.module, compiled.plan), compiled.kernels
     return made(
         lambda: program,
-        KernelSources(lambda: kernels_by_name, chosen, compiled.plan.kernel_targets),
+        KernelSources(lambda: kernels_by_name, compiled.entry, chosen, compiled.plan.kernel_targets),
         chosen,
         found,
         mod_name,

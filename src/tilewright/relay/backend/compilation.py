@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.backend import back_end_of, host_target
+from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.steps import step
@@ -21,7 +21,7 @@ from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
-from tilewright.relay.backend.planning.entry import ENTRY, entry_code, metadata
+from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.planning.explicit_memory import values_again
 from tilewright.relay.backend.planning.graph_drawing import graph_svg
 from tilewright.relay.backend.planning.memory_report import MemoryReport, memory_report
@@ -111,7 +111,8 @@ def optimize(
 
 
 class Compiled(NamedTuple):
-    """A compiled model: the module after all passes, its plan, and the parts of its library. kernels: by name."""
+    """A compiled model: the module after all passes, its plan, and the parts of its library. kernels: by name; entry: the code that
+    calls them."""
 
     module: IRModule
     plan: Plan
@@ -121,6 +122,7 @@ class Compiled(NamedTuple):
     facts: dict[str, Any]
     constants: np.ndarray
     external: ExternalCode
+    entry: Code
 
 
 def compile_model(
@@ -151,7 +153,7 @@ def compile_model(
     # Writing the constants mostly waits for memory, so it runs beside the compiler.
     with ThreadPoolExecutor(1) as background:
         constants = background.submit(plan.constants.blob)
-        objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
+        objects, symbols, entry = compile_plan(plan, compilers, progress, kind == "aot")
         external.take_kernels(compilers.modules)
     with step("metadata"):
         facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params)
@@ -164,8 +166,8 @@ def compile_model(
         fits = not decided.refused and not any([k.remarks.unfit for k in compilers.kernels])
         programs = kernels_text(compilers.kernels) if key is not None and fits and not external.modules else None
         if key is not None and programs is not None:
-            store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
-    return Compiled(optimized, plan, kernels, objects, symbols, facts, constants.result(), external)
+            store(key, StoredModel(objects, symbols, facts, constants.result(), programs, entry))
+    return Compiled(optimized, plan, kernels, objects, symbols, facts, constants.result(), external, entry)
 
 
 def planned_again(mod: IRModule, config: CompilationConfig, context: PassContext) -> tuple[IRModule, Plan]:
@@ -220,10 +222,12 @@ def tell_plan(plan: Plan) -> None:
 
 
 def compile_plan(
-    plan: Plan, compilers: DeviceCompilers, progress: Progress | None, entry: bool = True
-) -> tuple[list[bytes], list[str]]:
-    """(the objects of the kernels and, if wanted, of the entry; the symbols that they export)."""
+    plan: Plan, compilers: DeviceCompilers, progress: Progress | None, run: bool = True
+) -> tuple[list[bytes], list[str], Code]:
+    """(the objects of the kernels and of the entry, the symbols that they export, the code of the entry). run: with the function that
+    calls the kernels, else only the variables that the runtime fills in."""
     objects, target = compilers.objects(progress), host_target(compilers.config.targets[0])
     with step("the entry that calls the kernels"):
-        objects.append(cached_object(entry_code(plan, target, entry), target))
-    return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]
+        code = back_end_of(target).emit_entry(entry_module(plan), [ENTRY] if run else [], target)
+        objects.append(cached_object(code, target))
+    return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if run else [])], code

@@ -14,12 +14,10 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.backend import Code, back_end_of, host_target
 from tilewright.ir import IRModule
-from tilewright.node import deep_recursion
 from tilewright.relay.backend import model_source
 from tilewright.relay.backend.byoc.external import ExternalCode
 from tilewright.relay.backend.kernels import machine_code
 from tilewright.relay.backend.options import Executor, Runtime
-from tilewright.relay.backend.planning.entry import entry_code
 from tilewright.runtime.linking.export import export_library
 from tilewright.runtime.linking.object_file import data_object
 from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, METADATA
@@ -50,10 +48,12 @@ def registration_object(target: Target, symbols: Sequence[str]) -> bytes:
 
 
 class KernelSources:
-    """Gives the texts of a model's kernels. It holds no weights, since a loaded library keeps it."""
+    """Gives the texts of a model's kernels, and of the entry that calls them. It holds no weights, since a loaded library keeps it."""
 
-    def __init__(self, make: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]) -> None:
-        self._make, self.target, self.targets = make, target, targets
+    def __init__(
+        self, make: Callable[[], Mapping[str, Kernel]], entry: Code, target: Target, targets: Mapping[str, Target]
+    ) -> None:
+        self._make, self._entry, self.target, self.targets = make, entry, target, targets
 
     @functools.cached_property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -61,9 +61,11 @@ class KernelSources:
         return self._make()
 
     @property
-    def forms(self) -> tuple[str, ...]:
-        """The forms that `of` accepts: TIR_FORMS and those of the back end."""
-        return (*TIR_FORMS, *back_end_of(self.target).forms)
+    def whole_forms(self) -> tuple[str, ...]:
+        """The forms of `whole`: none where kernels are in several languages, or launched on a device."""
+        kinds = {target.kind.name for target in (self.target, *self.targets.values())}
+        back_end = back_end_of(self.target)
+        return () if len(kinds) > 1 or back_end.launches else back_end.forms
 
     def all(self, kind: str = "") -> str:
         """The text of all kernels."""
@@ -74,15 +76,20 @@ class KernelSources:
         with self.target:
             return [self.of(name, kind) for name in self.kernels]
 
+    def whole(self, form: str) -> list[str]:
+        """All that the objects of the model define, in one of `whole_forms`: the text of each kernel, then that of the entry."""
+        return [*self.each(form), back_end_of(self.target).text(self._entry, self.target, form)]
+
     def of(self, name: str, kind: str = "") -> str:
-        """The text of one kernel in one of the `forms`; "" for the back end's first one."""
-        kind = kind or back_end_of(self.target).forms[0]
-        if kind not in self.forms:
-            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(self.forms)}")
+        """The text of one kernel in one of TIR_FORMS, or a form of its back end or of that of its host; "" for the first of its own."""
         kernel = self.kernels.get(name)
         if kernel is None:
             raise TVMError(f"the model has no kernel {name!r}; it has {', '.join(self.kernels)}")
         target = self.targets.get(name, self.target)
+        own, host = back_end_of(target).forms, back_end_of(host_target(target)).forms
+        kind, forms = kind or own[0], dict.fromkeys((*TIR_FORMS, *own, *host))
+        if kind not in forms:
+            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(forms)}")
         with target:
             if kind == "te":
                 return str(kernel.func)
@@ -270,8 +277,7 @@ class ExecutorFactoryModule:
         objects = self.objects if back_end.linkable else []
         source = runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
         source.beside = [described, *back_end.companions(self.target)]
-        forms = back_end_of(host_target(self.target)).forms
-        source.code_files = {form: functools.partial(self._code, form) for form in forms}
+        source.code_files = {form: functools.partial(self.texts.whole, form) for form in self.texts.whole_forms}
         source.system_lib, source.prefix = self.system_lib, self.prefix
         source.registration = functools.partial(registration_object, host_target(self.target))
         source.looked_up = self.symbols
@@ -280,13 +286,6 @@ class ExecutorFactoryModule:
         if not back_end.linkable:
             source.hold(lambda: back_end.held(self.objects, self._exports))
         return source
-
-    def _code(self, form: str) -> list[str]:
-        """All that the objects define, in a form of the back end: the text of each kernel, then that of the entry."""
-        host = host_target(self.target)
-        with self.target, deep_recursion():
-            entry = entry_code(self.plan, self.target, self.metadata["entry"] in self.symbols)
-            return [*self.texts.each(form), back_end_of(host).text(entry, host, form)]
 
     @property
     def _exports(self) -> list[str]:

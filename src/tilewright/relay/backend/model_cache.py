@@ -1,7 +1,7 @@
 """Whole models in the on-disk cache: results of `relay.build` for the same program, weights, target and options.
 
-An entry holds the parts of a library: objects, symbols, metadata, and the relay programs of the kernels, from which their texts are made.
-The constants are in a file beside it, which is mapped into memory. So a second build of a model runs no pass.
+An entry holds the parts of a library: objects, symbols, metadata, the relay programs of the kernels, from which their texts are made, and
+the code of the entry. The constants are in a file beside it, which is mapped into memory. So a second build of a model runs no pass.
 
 The key covers everything on which a build depends: the program with all values of its weights (a digest of 256 bits), the names in the
 metadata, the target, the options of the pass context, and the sources of this package. Builds that depend on something else do not use
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tilewright.codegen.backend import Code
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext
 from tilewright.node import load_json, save_json, structural_digest
@@ -43,13 +44,14 @@ Array = np.ndarray
 
 
 class StoredModel(NamedTuple):
-    """The parts of a compiled library. kernels: the relay programs of the kernels by name, as JSON."""
+    """The parts of a compiled library. kernels: the relay programs of the kernels by name, as JSON; entry: the code that calls them."""
 
     objects: list[bytes]
     symbols: list[str]
     facts: dict[str, Any]
     constants: Array
     kernels: str
+    entry: Code
 
 
 def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | None:
@@ -97,7 +99,7 @@ def stored(key: str) -> StoredModel | None:
     for length in head["objects"]:
         objects.append(found[at : at + length])
         at += length
-    return StoredModel(objects, head["symbols"], head["facts"], constants, head["kernels"])
+    return StoredModel(objects, head["symbols"], head["facts"], constants, head["kernels"], Code(*head["entry"]))
 
 
 def store(key: str, model: StoredModel) -> None:
@@ -111,6 +113,7 @@ def store(key: str, model: StoredModel) -> None:
             "facts": model.facts,
             "constants": model.constants.nbytes,
             "kernels": model.kernels,
+            "entry": model.entry,
         }
     ).encode()
     disk.put(key, b"".join([len(head).to_bytes(8, "little"), head, *model.objects]))

@@ -27,8 +27,8 @@ class ModuleSource:
         self._objects = objects if callable(objects) else list(objects)
         self.texts = dict(texts or {})
         """Makers of other forms by format: `ll`, `s`, `c`."""
-        self.code_files: dict[str, Callable[[], Sequence[str | bytes]]] = {}
-        """By format, makers of all that the objects define, a file each; where `texts` leave something out, or join files."""
+        self.code_files: Mapping[str, Callable[[], Sequence[str | bytes]]] | None = None
+        """By format, makers of all that the objects define, a file each, where `texts` leave something out, or join files; else None."""
         self.beside: Sequence[bytes] = ()
         """Objects of libraries that are not of the code, so that no text stands for them: metadata, what runs at the start."""
         self.triple = triple
@@ -87,6 +87,6 @@ class ModuleSource:
 
     def code_in(self, form: str) -> Sequence[str | bytes] | None:
         """All code in a format, in one or more files; None where it is not written in it."""
-        if self.code_files:
+        if self.code_files is not None:
             return self.code_files[form]() if form in self.code_files else None
         return [self.texts[form]()] if form in self.texts else None

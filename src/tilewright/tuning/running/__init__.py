@@ -2,3 +2,10 @@
 
 measuring   what all of them do with a library: compare its outputs, time it
 """
+
+from __future__ import annotations
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import tir
-from tilewright.codegen.backend import AOT, Code, back_end_of, host_target
+from tilewright.codegen.backend import AOT
 from tilewright.ir import BaseFunc, DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.planning.plan import CPU, KernelCall, Place, Plan
 from tilewright.relay.backend.string_constants import string_mark
 from tilewright.support.version import VERSION
-from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.transform.function.packed import SET_DEVICE
 
@@ -73,12 +72,6 @@ def entry_module(plan: Plan, prefix: str = "", unpacked: bool = False) -> IRModu
         functions[GlobalVar(name)] = declared(call, attributes(name, unpacked))
     functions[GlobalVar(prefix + ENTRY)] = entry_function(plan, prefix, unpacked)
     return IRModule(functions)
-
-
-def entry_code(plan: Plan, target: Target, run: bool) -> Code:
-    """The code of the entry for the host of a target, or (not run) only of the variables that the runtime fills in."""
-    host = host_target(target)
-    return back_end_of(host).emit_entry(entry_module(plan), [ENTRY] if run else [], host)
 
 
 def declared(call: KernelCall, attrs: Mapping[str, Any]) -> PrimFunc:

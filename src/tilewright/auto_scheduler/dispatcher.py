@@ -1,0 +1,105 @@
+"""Which program a workload gets: contexts, the innermost of which decides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+from tilewright.auto_scheduler import classic_log
+from tilewright.auto_scheduler.classic_log import Entry
+from tilewright.auto_scheduler.compute_dag import ComputeDAG
+from tilewright.auto_scheduler.loop_state import State
+from tilewright.auto_scheduler.loops import StateObject
+from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
+from tilewright.auto_scheduler.measure_record import entry_of
+from tilewright.target import Target
+
+
+class DispatchContext:
+    """Answers for workloads. `with context:` makes it the current one; what it does not know, those around it are asked."""
+
+    current: ClassVar[DispatchContext | None] = None
+
+    def __init__(self) -> None:
+        self._outer: DispatchContext | None = None
+
+    def query(
+        self, target: Target, workload_key: str, has_complex_op: bool, dag: ComputeDAG, func_name: str
+    ) -> State | None:
+        """The program of a workload; None if nothing is known of it."""
+        found = self._query_inside(target, workload_key, dag)
+        if found is None and self._outer is not None:
+            return self._outer.query(target, workload_key, has_complex_op, dag, func_name)
+        return found
+
+    def update(self, target: Target, workload_key: str, state: State | StateObject) -> None:
+        """Sets the program of a workload."""
+        raise NotImplementedError
+
+    def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG) -> State | None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._outer = DispatchContext.current
+        DispatchContext.current = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        DispatchContext.current = self._outer
+
+
+class ApplyHistoryBest(DispatchContext):
+    """The fastest records of logs.
+
+    records: a log, pairs of inputs and results, or a list of these. n_lines: of each log, at most. include_compatible: whether records of
+    a smaller workload of the same kind are taken.
+    """
+
+    def __init__(self, records: Any, n_lines: int | None = None, include_compatible: bool = False) -> None:
+        super().__init__()
+        self.include_compatible = include_compatible
+        self._entries: list[Entry] = []
+        self._set: dict[tuple[str, str], State | StateObject] = {}
+        self.load(records, n_lines)
+
+    def load(self, records: Any, n_lines: int | None = None) -> None:
+        """Adds records."""
+        if isinstance(records, (str, os.PathLike)):
+            self._entries += classic_log.entries(records, n_lines)
+            return
+        many: Iterable[Any] = records
+        for record in many:
+            match record:
+                case (MeasureInput() as inp, MeasureResult() as res):
+                    self._entries.append(entry_of(inp, res))
+                case _:
+                    self.load(record, n_lines)
+
+    def update(self, target: Target, workload_key: str, state: State | StateObject) -> None:
+        self._set[classic_log.kind_of(target), workload_key] = state
+
+    def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG) -> State | None:
+        given = self._set.get((classic_log.kind_of(target), workload_key))
+        if given is not None:
+            return given if isinstance(given, State) else State(given, dag)
+        found = classic_log.best(iter(self._entries), workload_key, target, self.include_compatible)
+        return None if found is None else State(dag.state_of(found.steps), dag)
+
+
+class FallbackContext(DispatchContext):
+    """Knows what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: dict[tuple[str, str], State | StateObject] = {}
+
+    def update(self, target: Target, workload_key: str, state: State | StateObject) -> None:
+        self.memory[str(target), workload_key] = state
+
+    def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG) -> State | None:
+        found = self.memory.get((str(target), workload_key))
+        return State(found, dag) if isinstance(found, StateObject) else found
+
+
+DispatchContext.current = FallbackContext()
