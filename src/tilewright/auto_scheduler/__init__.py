@@ -7,6 +7,7 @@ sampling, sketch_space       programs of a structure, as a space of the tuning e
 search_task, search_policy   what is tuned, and by which search
 measure, measure_places      measurements by the builders and runners of the engine
 classic_log, measure_record  records of measurements
+task_scheduler               tasks of a model: which of them the next round is for
 dispatcher                   programs of workloads, by records
 """
 
@@ -17,7 +18,7 @@ lazy.declare(
     {
         name: f"{__name__}.{module}:{name}"
         for module, names in {
-            "compute_dag": ("ComputeDAG",),
+            "compute_dag": ("ComputeDAG", "LayoutRewriteOption"),
             "cost_model.cost_model": ("RandomModel",),
             "dispatcher": ("ApplyHistoryBest", "DispatchContext"),
             "hardware": ("HardwareParams",),
@@ -25,7 +26,8 @@ lazy.declare(
             "measure_places": ("LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "RPCRunner"),
             "measure_record": ("RecordReader", "RecordToFile", "load_best_record", "load_records", "save_records"),
             "search_policy": ("EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SketchPolicy"),
-            "search_task": ("LayoutRewriteOption", "SearchTask", "TuningOptions", "auto_schedule", "create_task"),
+            "search_task": ("SearchTask", "TuningOptions", "auto_schedule", "create_task"),
+            "task_scheduler": ("TaskScheduler",),
             "workload_registry": ("make_workload_key", "register_workload"),
         }.items()
         for name in names

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.auto_scheduler.application import Application
@@ -22,6 +24,18 @@ from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_apply import infer_ranges
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Reduce
+
+
+class LayoutRewriteOption(IntEnum):
+    """Whether layouts of parameters are changed. Records of other programs have all of these; here none is."""
+
+    NO_REWRITE = 0
+    INSERT_TRANSFORM_STAGE = 1
+    REWRITE_FOR_PRE_TRANSFORMED = 2
+
+    @staticmethod
+    def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
+        return LayoutRewriteOption.NO_REWRITE
 
 
 class ComputeDAG:

@@ -13,6 +13,7 @@ from tilewright.auto_scheduler.classic_log import FAILED
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
 from tilewright.ir import IRModule
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 from tilewright.support.files import kept_folder
 from tilewright.tuning.inputs import signature_of
@@ -20,6 +21,16 @@ from tilewright.tuning.measure import Builder, Built, Failure, Measured, Run, Ru
 
 if TYPE_CHECKING:
     from tilewright.auto_scheduler.search_task import SearchTask
+
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.auto_scheduler.measure_places:{name}"
+        for name in ("LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "RPCRunner")
+    }
+    | {"recover_measure_input": "tilewright.auto_scheduler.measure_record:recover_measure_input"},
+)
+__getattr__, __dir__ = lazy.late(__name__)
 
 MAX_FLOAT = FAILED
 

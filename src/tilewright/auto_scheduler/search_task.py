@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
 from tilewright.auto_scheduler import classic_log
-from tilewright.auto_scheduler.compute_dag import ComputeDAG
+from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomModel
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.loop_state import State
@@ -20,18 +19,6 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.te.schedule import Schedule
 from tilewright.te.tensor import Tensor
-
-
-class LayoutRewriteOption(IntEnum):
-    """Whether layouts of parameters are changed. Records of other programs have all of these; here none is."""
-
-    NO_REWRITE = 0
-    INSERT_TRANSFORM_STAGE = 1
-    REWRITE_FOR_PRE_TRANSFORMED = 2
-
-    @staticmethod
-    def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
-        return LayoutRewriteOption.NO_REWRITE
 
 
 class TuningOptions:
