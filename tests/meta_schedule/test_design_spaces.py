@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.meta_schedule.kernels import KERNELS, context, elementwise, gemm, norm, softmax
+from tests.meta_schedule.kernels import KERNELS, check_draws, context, elementwise, gemm, norm, softmax
 from tilewright import meta_schedule as ms
-from tilewright import register_func, tir
+from tilewright import register_func, te, tir
 from tilewright.meta_schedule import schedule_rule as R
 from tilewright.meta_schedule.blocks import note
+from tilewright.meta_schedule.trace_space import TraceSpace
 from tilewright.support.errors import TVMError
 from tilewright.tir.schedule import Schedule
 
@@ -178,7 +180,7 @@ def test_other_generators() -> None:
             return [Schedule(mod)]
 
     mine = context(elementwise(), space=Mine())
-    assert len(mine.generate_design_space()) == 1 and len(mine.space_generator.postprocs) == 3  # type: ignore[union-attr]
+    assert len(mine.generate_design_space()) == 1 and len(mine.space_generator.postprocs) >= 3  # type: ignore[union-attr]
 
 
 def test_defaults_by_target() -> None:
@@ -189,7 +191,9 @@ def test_defaults_by_target() -> None:
         "RandomComputeLocation",
     ]
     assert sum(ms.Mutator.create("llvm").values()) == pytest.approx(1) == sum(ms.Mutator.create("cuda").values())
-    with pytest.raises(ValueError, match="defaults are known for llvm, cuda, but 'other' was given"):
+    with pytest.raises(
+        ValueError, match="defaults are known for llvm, cuda, vnni, avx512, dotprod, but 'other' was given"
+    ):
         ms.Postproc.create("other")
     with pytest.raises(ValueError, match="the rules of a design space depend on the target"):
         ms.TuneContext(gemm(), space_generator="post-order-apply")
@@ -197,3 +201,34 @@ def test_defaults_by_target() -> None:
         R.MultiLevelTiling("SSX")
     with pytest.raises(ValueError, match='the req of a ReuseType must be "no", "may" or "must"'):
         R.MultiLevelTiling("SRS", reuse_write={"req": "some", "levels": [1], "scope": "global"})
+
+
+def byte_product(m: int = 8, n: int = 32, k: int = 16) -> tir.PrimFunc:
+    """Columns in panels of 16, of which 4 numbers stand together."""
+    x, w = te.placeholder((m, k), "uint8", name="X"), te.placeholder((n // 16, k // 4, 16, 4), "int8", name="W")
+    r = te.reduce_axis((0, k), name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        return te.sum(x[i, r].astype("int32") * w[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r)
+
+    return te.create_prim_func([x, w, te.compute((m, n), term, name="C")])
+
+
+def test_instructions() -> None:
+    func = byte_product()
+    space = ms.space_generator.PostOrderApply(sch_rules="vnni", postprocs="vnni", mutator_probs="vnni")
+    traces = TraceSpace(context(func, space=space))
+    assert len(traces.designs) == 3
+    random = Random(1)
+    for _ in range(4):
+        text = str(traces.program(traces.draw(random)))
+        assert text.count("vpdpbusd") == 1 and "auto_tensorize" not in text
+    assert check_draws(func, traces, 8) == 8
+    # What the instruction does not compute is tiled as usual.
+    (first, *_) = designs(
+        gemm(), space=ms.space_generator.PostOrderApply(sch_rules="vnni", postprocs=[], mutator_probs={})
+    )
+    assert steps(first)["blockize"] == 0 and steps(first)["sample_perfect_tile"] == 3
+    rule = R.MultiLevelTilingWithIntrin("no_such_intrinsic", "SSRSRS")
+    (sch,) = designs(func, space=ms.space_generator.PostOrderApply(sch_rules=[rule], postprocs=[], mutator_probs={}))
+    assert steps(sch)["split"] == 0

@@ -7,6 +7,13 @@ from tilewright.meta_schedule import postproc as P
 from tilewright.meta_schedule import schedule_rule as R
 from tilewright.target import Target
 
+INTRINSICS = {
+    "vnni": ("avx512vnni", "dot_16x4_vnni"),
+    "avx512": ("avx512bw", "dot_16x4_avx512"),
+    "dotprod": ("dotprod", "dot_4x4_sdot"),
+}
+"""Kinds of CPUs with instructions for products of bytes: the feature of the processor, and the tensor intrinsic."""
+
 GPUS = ("cuda", "rocm", "metal", "opencl", "vulkan", "webgpu")
 
 
@@ -18,19 +25,21 @@ def kind_of(target: Target | None) -> str:
     if name in GPUS:
         return "cuda"
     if name in ("llvm", "c", "hexagon", "interp"):
-        return "llvm"
+        features = target.features if name == "llvm" else ()
+        return next((kind for kind, (feature, _) in INTRINSICS.items() if feature in features), "llvm")
     raise ValueError(f"there are no default rules for the target kind {name!r}: give the space generator rules")
 
 
-def _checked(kind: str, known: tuple[str, ...] = ("llvm", "cuda")) -> bool:
+def _checked(kind: str) -> bool:
     """Whether a kind is a GPU. Raises ValueError for an unknown one."""
+    known = ("llvm", "cuda", *INTRINSICS)
     if kind not in known:
         raise ValueError(f"defaults are known for {', '.join(known)}, but {kind!r} was given")
     return kind == "cuda"
 
 
 def schedule_rules(kind: str) -> list[R.ScheduleRule]:
-    """The rules of "llvm" or "cuda", in the order in which they are applied."""
+    """The rules of "llvm", "cuda" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             R.ApplyCustomRule(),
@@ -48,19 +57,25 @@ def schedule_rules(kind: str) -> list[R.ScheduleRule]:
             R.ParallelizeVectorizeUnroll(-1, -1, [0, 16, 64, 512, 1024], True),
             R.AutoBind(256, [32, 64, 128, 256, 512, 1024]),
         ]
+    staged = R.ReuseType("may", [1, 2], "global")
     return [
         R.ApplyCustomRule(),
         R.InlineConstantScalars(),
         R.AutoInline(False, True, True, True, True, True, ["tir.exp"]),
         R.AddRFactor(16, 64),
-        R.MultiLevelTiling("SSRSRS", None, 64, None, None, R.ReuseType("may", [1, 2], "global")),
+        *[
+            R.MultiLevelTilingWithIntrin(INTRINSICS[k][1], "SSRSRS", None, 64, None, None, staged)
+            for k in (kind,)
+            if k in INTRINSICS
+        ],
+        R.MultiLevelTiling("SSRSRS", None, 64, None, None, staged),
         R.ParallelizeVectorizeUnroll(16, 64, [0, 16, 64, 512], True),
         R.RandomComputeLocation(),
     ]
 
 
 def postprocs(kind: str) -> list[P.Postproc]:
-    """The post-processors of "llvm" or "cuda", in the order in which they are applied."""
+    """The post-processors of "llvm", "cuda" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             P.DisallowDynamicLoop(),
@@ -74,11 +89,12 @@ def postprocs(kind: str) -> list[P.Postproc]:
         P.DisallowDynamicLoop(),
         P.RewriteParallelVectorizeUnroll(),
         P.RewriteReductionBlock(),
+        *([P.RewriteTensorize(vectorize_init_loop=True)] if kind in INTRINSICS else []),
     ]
 
 
 def mutators(kind: str) -> dict[M.Mutator, float]:
-    """The mutators of "llvm" or "cuda", and how likely each is chosen."""
+    """The mutators of "llvm", "cuda" or one of INTRINSICS, and how likely each is chosen."""
     if _checked(kind):
         return {M.MutateTileSize(): 0.9, M.MutateUnroll(): 0.08, M.MutateThreadBinding(): 0.02}
     return {

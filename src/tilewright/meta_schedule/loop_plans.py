@@ -46,7 +46,9 @@ def parallel_extents(sch: Schedule) -> set[int]:
 
 def vector_loops(sch: Schedule, block: BlockRV, most: int) -> list[LoopRV]:
     """The innermost loops of a block that run along the last dimension of its output, or only once, and have at most so many iterations
-    together."""
+    together. None for a block that contains blocks."""
+    if leaves(sch.get(block).body):
+        return []
     loops = sch.get_loops(block)
     along = _contiguous(sch, block)
     found: list[LoopRV] = []

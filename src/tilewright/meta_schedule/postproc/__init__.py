@@ -7,6 +7,7 @@ from tilewright.meta_schedule.postproc.postproc import Postproc, PyPostproc
 from tilewright.meta_schedule.postproc.rewrite_gpu import RewriteCooperativeFetch, RewriteUnboundBlock
 from tilewright.meta_schedule.postproc.rewrite_parallel_vectorize_unroll import RewriteParallelVectorizeUnroll
 from tilewright.meta_schedule.postproc.rewrite_reduction_block import RewriteReductionBlock
+from tilewright.meta_schedule.postproc.rewrite_tensorize import RewriteTensorize
 from tilewright.support import lazy
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "RewriteCooperativeFetch",
     "RewriteParallelVectorizeUnroll",
     "RewriteReductionBlock",
+    "RewriteTensorize",
     "RewriteUnboundBlock",
     "VerifyGPUCode",
     "VerifyVTCMLimit",

@@ -12,6 +12,7 @@ from tilewright.meta_schedule.schedule_rule.parallel_vectorize_unroll import Par
 from tilewright.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tilewright.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
 from tilewright.meta_schedule.schedule_rule.wide_vector import MultiLevelTilingWideVector
+from tilewright.meta_schedule.schedule_rule.with_intrin import MultiLevelTilingWithIntrin
 from tilewright.support import lazy
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "InlineConstantScalars",
     "MultiLevelTiling",
     "MultiLevelTilingWideVector",
+    "MultiLevelTilingWithIntrin",
     "ParallelizeVectorizeUnroll",
     "PyScheduleRule",
     "RandomComputeLocation",
@@ -33,7 +35,10 @@ __all__ = [
 # The classic module has all rules of tiling.
 lazy.declare(
     "tilewright.meta_schedule.schedule_rule.multi_level_tiling",
-    {"MultiLevelTilingWideVector": "tilewright.meta_schedule.schedule_rule.wide_vector:MultiLevelTilingWideVector"},
+    {
+        "MultiLevelTilingWideVector": "tilewright.meta_schedule.schedule_rule.wide_vector:MultiLevelTilingWideVector",
+        "MultiLevelTilingWithIntrin": "tilewright.meta_schedule.schedule_rule.with_intrin:MultiLevelTilingWithIntrin",
+    },
 )
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
