@@ -14,6 +14,7 @@ from tilewright import te, tir
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
 from tilewright.node import Mutator, on
+from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, BufferStore, PrimFunc, SeqStmt
@@ -279,7 +280,34 @@ def test_lowered_programs_have_the_same_counts() -> None:
         assert column(before, name) == pytest.approx(column(after, name)), name
 
 
-def test_conditions_and_regions_of_intrinsics() -> None:
+def test_regions_of_intrinsics_and_lets() -> None:
+    @T.prim_func
+    def called(a: T.Buffer((8, 4), "int8"), b: T.Buffer((16, 4), "int8"), c: T.Buffer((8, 16), "int32")) -> None:
+        for i in range(8):
+            with T.block("dot"):
+                v = T.axis.spatial(8, i)
+                T.reads(a[v, 0:4], b[0:16, 0:4], c[v, 0:16])
+                T.writes(c[v, 0:16])
+                T.evaluate(T.call_extern("int32", "dot", c.access_ptr("rw"), a.access_ptr("r"), b.access_ptr("r")))
+
+    rows = features(called, TARGET)
+    assert 2 ** column(rows, "int_mad")[0] - 1 == pytest.approx(8 * 16 * 4)
+    (store,) = stores_of(called)
+    assert {t.buffer.name: t.elements for t in footprints(store, 64)} == {"a": [32, 4], "b": [64, 64], "c": [128, 16]}
+
+    @T.prim_func
+    def bound(a: T.Buffer((32,), "float32"), b: T.Buffer((32,), "float32")) -> None:
+        for i in range(4):
+            first: T.int32 = i * 8
+            x: T.float32x8 = a[T.Ramp(first, 1, 8)] * T.Broadcast(T.float32(2), 8)
+            b[T.Ramp(first, 1, 8)] = x + T.Broadcast(T.float32(1), 8)
+
+    rows = features(bound, TARGET)
+    exact = {"float_mul": 32, "float_addsub": 32, "lanes": 8, "buffer0_unique_bytes": 128, "accesses_neighbours": 2}
+    assert {name: 2 ** column(rows, name)[0] - 1 for name in exact} == pytest.approx(exact)
+
+
+def test_conditions() -> None:
     x = te.placeholder((10,), name="x")
     s = Schedule(te.create_prim_func([x, te.compute((10,), lambda i: x[i] + 1.0, "y")]))
     s.split(s.get_loops("y")[0], [None, 4])

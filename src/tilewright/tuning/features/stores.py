@@ -27,9 +27,10 @@ from tilewright.tir import (
     Var,
     While,
 )
-from tilewright.tir.expr import EQ, GE, GT, HANDLE, LE, LT, And, Call, Cast, Not
+from tilewright.tir.expr import HANDLE, Cast
 from tilewright.tuning.features.arithmetic import KINDS, Counts, operations
-from tilewright.tuning.features.linear import Digit, Indices, Linear, range_of, resolved
+from tilewright.tuning.features.conditions import share_of
+from tilewright.tuning.features.linear import Digit, Indices, Linear
 
 UNROLL_STEPS = ("pragma_auto_unroll_max_step", "auto_unroll_max_step")
 
@@ -115,36 +116,10 @@ class _Walk:
     def under(self, condition: PrimExpr | None, s: Stmt, negated: bool = False) -> None:
         before = self.share
         if condition is not None:
-            share = self.share_of(condition)
+            share = share_of(condition, self.indices)
             self.share *= 1 - share if negated else share
         self.visit(s)
         self.share = before
-
-    def share_of(self, e: Any) -> float:
-        """The share of the iterations for which a condition holds; 1 where it is not known."""
-        kind = type(e)
-        if kind is IntImm:
-            return 1.0 if e.value else 0.0
-        if kind is And:
-            return self.share_of(e.a) * self.share_of(e.b)
-        if kind is Not:
-            return 1 - self.share_of(e.a)
-        if kind is Call and getattr(e.op, "name", "") == "tir.likely":
-            return self.share_of(e.args[0])
-        if kind not in (LT, LE, GT, GE, EQ):
-            return 1.0
-        a, b = self.indices.read(e.a), self.indices.read(e.b)
-        if b[1]:
-            if a[1]:
-                return 1.0
-            a, b, kind = b, a, {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}[kind]
-        constant, terms = resolved(a)
-        least, most = range_of((constant, terms))
-        if kind is EQ:
-            return 1 / (most - least + 1) if least <= b[0] <= most else 0.0
-        below = b[0] - least + (kind in (LE, GT))
-        holds = min(max(below / (most - least + 1), 0.0), 1.0)
-        return holds if kind in (LT, LE) else 1 - holds
 
     def index_of(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, list[Linear]]:
         index = [self.indices.read(i) for i in indices]
