@@ -10,6 +10,7 @@ running     runners: in a process of this machine, on boards, in a Ray cluster
 log         files of records, a line of JSON each, that several processes append to
 record      what was measured of a candidate
 features    what cost models know of a program: a row of numbers for each statement that stores
+cost_model  which programs are fast: an estimate, or trees that learn
 search      which candidates to measure next
 allocation  which task of a model to measure next
 session     the loop: search, build, run, record

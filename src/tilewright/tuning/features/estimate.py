@@ -31,8 +31,8 @@ EXPOSED = 0.1
 
 
 class Estimate(NamedTuple):
-    """Cycles of all iterations of a statement on one thread, by cause and together (`total`). least: those of
-    the arithmetic alone in full vectors.
+    """Cycles of all iterations of a statement on one thread, by cause and together (`total`). least: were there
+    only full vectors, no loops, and each element loaded once.
 
     held: vectors of the written buffer that one pass through the unrolled loops touches. body: iterations of that pass. traffic: bytes that
     come into the first, second and third cache. fits: iterations of the loops whose data each cache holds. spread: by how much threads
@@ -119,7 +119,12 @@ def estimate(
     memory = vector * (traffic[0] + FROM_L3 * traffic[1] + FROM_MEMORY * traffic[2])
     spread, starts = _threads(store, threads)
     busy = max(arithmetic, loads, chain) + loops + EXPOSED * memory
-    least = iterations / cpu.lanes(store.bits) * max(work_of(store.counts), 0.5) / core.multiply_adds
+    full = cpu.lanes(store.bits)
+    least = max(
+        iterations / full * max(work_of(store.counts), 0.5) / core.multiply_adds,
+        sum([t.elements[0] for t in touched]) / full / core.loads,
+    )
+    least += EXPOSED * core.streamed * sum([t.lines[0] for t in touched])
     return Estimate(
         arithmetic,
         loads,

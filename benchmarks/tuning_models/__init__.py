@@ -1,0 +1,1 @@
+"""Tuning: how well cost models rank schedules, and what the prior is learned from."""
