@@ -11,6 +11,7 @@ lazy.declare(
             "ga_tuner": "GATuner",
             "index_based_tuner": "GridSearchTuner RandomTuner",
             "tuner": "Tuner",
+            "xgboost_tuner": "XGBTuner",
         }.items()
         for name in names.split()
     },

@@ -16,9 +16,12 @@ logger = logging.getLogger("autotvm")
 SECONDS = 30.0
 """After which no further step begins, so that measuring is not long in waiting."""
 
+SMALL = 4
+"""A space that has at most so many times as many configurations as there are walks is small."""
+
 
 class SimulatedAnnealingOptimizer(ModelOptimizer):
-    """Walks from several configurations at once.
+    """Walks from several configurations at once. Of a small space all configurations are predicted instead.
 
     n_iter: steps. temp: the temperature, which falls from the first number to the second. persistent: whether walks go on where they
     ended the last time. parallel_size: walks. early_stop: steps without a better maximum after which it ends. log_interval: steps from
@@ -43,10 +46,14 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
 
     def find_maximums(self, model: CostModel, num: int, exclusive: Iterable[int]) -> list[int]:
         excluded, ends = set(exclusive), time.monotonic() + SECONDS
+        best = _Best(num, excluded)
+        if self.space.range_length <= SMALL * self.parallel_size:
+            points = [i for i in range(self.space.range_length) if self.space.is_index_valid(i)]
+            best.add(points, model.predict(points))
+            return best.indices()
         before = self.points if self.persistent else None
         points = [int(p) for p in (self.space.sample_ints(self.parallel_size) if before is None else before)]
         scores = np.asarray(model.predict(points), dtype=float)
-        best = _Best(num, excluded)
         best.add(points, scores)
         last_change = 0
         for step in range(self.n_iter):

@@ -224,13 +224,14 @@ class ConfigSpace:
     def random_walk(self, point: int) -> int:
         """An index that differs in the place of one knob; the same, if there is no other that is valid."""
         knob, dims = self.point2knob(point), self.dims
-        others = [(i, p) for i, size in enumerate(dims) for p in range(size) if p != knob[i]]
-        by_knob = [i for i, size in enumerate(dims) if size > 1]
-        random.shuffle(by_knob)
-        for chosen in by_knob:
-            places = [p for i, p in others if i == chosen]
-            random.shuffle(places)
-            for place in places:
+        free = [i for i, size in enumerate(dims) if size > 1]
+        for chosen in random.sample(free, len(free)):
+            own = knob[chosen]
+            # The first one is nearly always valid.
+            first = random.randrange(dims[chosen] - 1)
+            for place in (first + (first >= own), *range(dims[chosen])):
+                if place == own:
+                    continue
                 index = self.knob2point([*knob[:chosen], place, *knob[chosen + 1 :]])
                 if self.is_index_valid(index):
                     return index
