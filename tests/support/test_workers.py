@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,26 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     return condition()
+
+
+@contextmanager
+def interrupted(when: Callable[[], bool]) -> Iterator[None]:
+    """Ctrl-C once something is so; ten seconds are enough for what follows."""
+    thread = threading.Thread(target=lambda: until(when) and os.kill(os.getpid(), signal.SIGINT))
+    thread.start()
+    begun = time.monotonic()
+    yield
+    assert time.monotonic() - begun < 10
+    thread.join()
+
+
+def test_an_interrupt_ends_the_jobs_of_a_pool(tmp_path: Path) -> None:
+    with Pool(2) as pool:
+        begun = [tmp_path / str(i) for i in range(4)]
+        with pytest.raises(KeyboardInterrupt), interrupted(lambda: begun[0].exists() and begun[1].exists()):
+            pool.run([Job(jobs.begin, (path,)) for path in begun])
+        assert pool.pids == [] and not begun[2].exists()
+        assert pool.run([Job(jobs.add, (1,))])[0].value == 2
 
 
 def test_a_process_stays_for_the_next_job(worker: Worker) -> None:
@@ -87,6 +108,10 @@ def test_jobs_that_cannot_be_sent(worker: Worker) -> None:
     ):
         worker.run(Job(lambda: 1))
     assert worker.run(Job(jobs.add, (1,))).value == 2
+    pid = worker.pid
+    with pytest.raises(TVMError, match="cannot pickle"):
+        worker.run(Job(jobs.tell, (threading.Lock(),)))
+    assert worker.run(Job(jobs.number)).value == pid
     unread = worker.run(Job(threading.Lock))
     assert unread.ending is Ending.RAISED and "cannot pickle" in unread.message
 

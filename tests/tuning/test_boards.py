@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.test_workers import until
+from tests.support.test_workers import interrupted, until
 from tests.tuning import kernels
 from tilewright import rpc
 from tilewright.tuning.building import LocalBuilder
@@ -115,3 +115,15 @@ def test_where_boards_are_is_given_once() -> None:
         RPCRunner("board")
     with pytest.raises(ValueError, match="give one of these"):
         RPCRunner("board", tracker=(HOST, 1), server=(HOST, 1))
+
+
+def test_an_interrupt_ends_measurements_and_their_processes(tracker: rpc.Tracker, libraries: dict[str, Path]) -> None:
+    server = board(tracker)
+    assert until(lambda: free(tracker) == 1)
+    runner = RPCRunner("board", tracker=(HOST, tracker.port), boards=2, timeout=60)
+    with pytest.raises(KeyboardInterrupt), interrupted(lambda: free(tracker) == 0):
+        runner.run([run(libraries, "endless")] * 3)
+    assert until(lambda: free(tracker) == 1)
+    assert runner.run([run(libraries, "right")])[0].failure is None
+    runner.close()
+    server.terminate()

@@ -58,6 +58,8 @@ class Worker:
         self._data = b""
         self._ends = float("inf")
         self._used = 0
+        self.is_ended = False
+        """Whether it is to have no process any more."""
         _workers.add(self)
 
     @property
@@ -72,8 +74,15 @@ class Worker:
 
     def run(self, job: Job) -> Outcome:
         """What becomes of a job. An exception here (Ctrl-C) ends the process."""
-        self.send(job)
-        return self.receive()
+        try:
+            self.send(job)
+            return self.receive()
+        except TVMError:
+            raise
+        except BaseException:
+            self._sent = None
+            self.kill()
+            raise
 
     def send(self, job: Job) -> None:
         """Starts a job; its time begins when the process takes it. Raises TVMError for a job that cannot be sent, and where no process can
@@ -147,6 +156,9 @@ class Worker:
         first = _pickled(options.initializer) if options.initializer is not None else b""
         self._used = 0
         self._process = process = JobProcess(options)
+        if self.is_ended:
+            self.kill()
+            raise TVMError("the worker was ended")
         setup = Setup(_main_file(), tuple(options.preload), options.memory, first)
         ends = time.monotonic() + STARTED_IN
         try:
@@ -166,6 +178,11 @@ class Worker:
         process, self._process = self._process, None
         if process is not None:
             process.end()
+
+    def end(self) -> None:
+        """Ends its process at once, for good. Another thread's job fails."""
+        self.is_ended = True
+        self.kill()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Lets its process end by itself, once it has done its job. Whether it did so within the seconds."""
@@ -234,6 +251,10 @@ class Pool:
                 self._all.append(worker)
         try:
             return worker.run(job)
+        except TVMError:
+            if not worker.is_ended:
+                raise
+            return Outcome(Ending.DIED, message="its process was ended")
         finally:
             with self._lock:
                 if worker in self._all:
@@ -252,11 +273,9 @@ class Pool:
             workers, self._all, self._idle = self._all, [], []
             threads, self._threads = self._threads, None
         for worker in workers:
-            worker.kill()
+            worker.end()
         if threads is not None:
             threads.shutdown(wait, cancel_futures=True)
-        for worker in workers:  # a thread may have started one meanwhile
-            worker.kill()
 
     def forget(self) -> None:
         """In a process that was forked: the workers and the threads are its parent's."""

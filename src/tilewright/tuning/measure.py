@@ -76,8 +76,8 @@ class Run(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds of a call, one number an undisturbed repeat; those of the library beside it, whose repeats alternated with these; or why
-    there are none. elapsed: seconds that it took to measure, where it was done."""
+    """Seconds of a call, one number an undisturbed repeat; those of the library beside it, whose repeats alternated with these (none for a
+    candidate that is far slower); or why there are none. elapsed: seconds that it took to measure, where it was done."""
 
     seconds: tuple[float, ...]
     beside: tuple[float, ...] = ()
@@ -93,6 +93,9 @@ class Builder(ABC):
     def build(self, sources: Sequence[Source], folder: Path) -> list[Built]:
         """A library of each program, in the folder, in the order of the programs."""
 
+    def close(self) -> None:  # noqa: B027
+        """Ends the processes that it started. It starts others when it is used again."""
+
 
 class Runner(ABC):
     """Measures libraries."""
@@ -103,6 +106,9 @@ class Runner(ABC):
     @abstractmethod
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         """The times of each library, in the order of the libraries."""
+
+    def close(self) -> None:  # noqa: B027
+        """Ends the processes and sessions that it started. It starts others when it is used again."""
 
 
 class CostModel(ABC):

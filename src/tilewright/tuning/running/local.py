@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,10 +35,12 @@ class LocalRunner(Runner):
         environment = {"TVM_NUM_THREADS": str(threads)} if threads is not None else None
         self._worker = Worker(Options(memory, preload=(__name__,), environment=environment))
         self._used = False
+        self._lock = threading.Lock()
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         """The times of each library, in the order of the libraries."""
-        return [self._run(run) for run in runs]
+        with self._lock:
+            return [self._run(run) for run in runs]
 
     @property
     def pid(self) -> int | None:

@@ -16,6 +16,11 @@ from tilewright.tuning.measure import ENTRY, Failure, Measured, Run, Signature
 KEPT = 4
 """Libraries that stay loaded, since they are likely to run again: references, and best candidates."""
 
+WARM_UP, SLIGHT = 1, 0.02
+"""Calls that a time evaluator adds to each repeat; a difference that is none."""
+AGREE, PATIENCE = 3, 3
+"""While fewer repeats than these agree, the fastest one may have been interrupted as well: so many times the plan's seconds are spent."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -25,8 +30,8 @@ class Plan:
     longer than the clock's steps, and shorter than the time that the system lets a process run before another's turn (4 ms and more), so
     that some repeats have no interruption on a loaded machine too. disturbed: what makes a library slower comes from outside, so a repeat
     counts as undisturbed if it takes at most so many times the fastest. most: repeats after which there are no more. seconds: after which
-    no further repeat begins. hopeless: a library that takes so many times the time of the one beside it is measured
-    twice at most.
+    no further repeat begins, if some agree. hopeless: a library that takes so many times the time of the one beside it
+    is measured twice at most, and is not compared exactly.
     cache_flush_bytes: written before each repeat, to empty caches. number: calls of a repeat at least.
     """
 
@@ -91,7 +96,7 @@ class Bench:
         return Measured(*self._repeats(candidate, beside))
 
     def _repeats(self, candidate: _Timed, beside: _Timed | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        plan, ends = self._plan, time.monotonic() + self._plan.seconds
+        plan, begun = self._plan, time.monotonic()
         own: list[float] = []
         other: list[float] = []
         sides = [(candidate, own)] + ([(beside, other)] if beside is not None else [])
@@ -101,8 +106,11 @@ class Bench:
             for timed, found in sides:
                 found.append(timed.repeat())
             if other and self._is_hopeless(min(*own, candidate.seconds) / min(other), len(own)):
-                break
-            if time.monotonic() > ends or all([len(undisturbed(f, plan)) >= plan.repeats for _, f in sides]):
+                # The other one's few repeats may all have been interrupted: nothing is to be scaled by them.
+                return (min(*own, candidate.seconds),), ()
+            agreeing = min([len(undisturbed(f, plan)) for _, f in sides])
+            taken = time.monotonic() - begun
+            if agreeing >= plan.repeats or taken > plan.seconds * (1 if agreeing >= AGREE else PATIENCE):
                 break
         return undisturbed(own, plan), undisturbed(other, plan)
 
@@ -148,7 +156,25 @@ class Bench:
         # Not this object, which keeps what is returned here: arrays and sessions of boards go with the last reference to them.
         flushed, arrays = self._plan.cache_flush_bytes, self._arrays
         evaluator = module.time_evaluator(ENTRY, self._device, number, 1, cache_flush_bytes=flushed)
-        return lambda: evaluator(*arrays).results[0]
+        if flushed or self._device.device_type != Device.kDLCPU:
+            return lambda: evaluator(*arrays).results[0]
+
+        def timed() -> float:
+            before = time.perf_counter(), time.thread_time(), time.process_time()
+            seconds = evaluator(*arrays).results[0]
+            after = time.perf_counter(), time.thread_time(), time.process_time()
+            wall, own, process = (b - a for a, b in zip(before, after, strict=True))
+            return without_interruptions(seconds, number + WARM_UP, wall, own, process)
+
+        return timed
+
+
+def without_interruptions(seconds: float, calls: int, wall: float, own: float, process: float) -> float:
+    """Seconds of a call, without the time in which the system ran other programs. It is known for kernels that run in one thread, by the
+    processor time of this thread and of the whole process during all calls. Long calls have no repeat without interruptions on a loaded
+    machine, and would seem to be slower than short ones."""
+    alone = process - own <= SLIGHT * own + 1e-4
+    return min(seconds, own / calls) if alone and wall - own > SLIGHT * wall else seconds
 
 
 def undisturbed(seconds: Sequence[float], plan: Plan) -> tuple[float, ...]:

@@ -120,14 +120,18 @@ class RPCRunner(Runner):
         threads = ThreadPoolExecutor(count, "tilewright-board")
         try:
             pending: set[Future[None]] = {threads.submit(board.serve, work) for board in boards}
-            while pending and not work.done.is_set():
+            while pending:
                 done, pending = wait(pending, 0.05, FIRST_COMPLETED)
                 for future in done:
                     future.result()
-            for board in boards:
-                board.stop_waiting()
+                if work.is_done:
+                    for board in boards:
+                        board.stop_waiting()
         except BaseException:
-            self.close()
+            work.stop()
+            for board in self._boards:
+                board.end()
+            self._boards = []
             raise
         finally:
             threads.shutdown()
@@ -137,6 +141,7 @@ class RPCRunner(Runner):
         """Ends all sessions."""
         for board in self._boards:
             board.end()
+        self._boards = []
 
 
 class _Work:
@@ -146,8 +151,8 @@ class _Work:
         self._lock = threading.Lock()
         self._waiting = deque([(i, run, 1) for i, run in enumerate(runs)])
         self._found: dict[int, Measured] = {}
+        self._stopped = False
         self._count = len(runs)
-        self.done = threading.Event()
         self.why = ""
         """Why there is no board for what waits."""
 
@@ -165,14 +170,25 @@ class _Work:
     def put_back(self, place: int, run: Run, tries: int) -> None:
         """A candidate that is to be tried on another board."""
         with self._lock:
-            self._waiting.append((place, run, tries))
+            if not self._stopped:
+                self._waiting.append((place, run, tries))
 
     def told(self, place: int, found: Measured) -> None:
         """What became of a candidate."""
         with self._lock:
             self._found[place] = found
-            if len(self._found) == self._count:
-                self.done.set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known what became of all."""
+        with self._lock:
+            return len(self._found) == self._count
+
+    def stop(self) -> None:
+        """Lets nothing wait any more."""
+        with self._lock:
+            self._stopped = True
+            self._waiting.clear()
 
     def results(self) -> list[Measured]:
         """In the order of the candidates. What still waits is lost."""
@@ -190,6 +206,13 @@ class _Board:
 
     def serve(self, work: _Work) -> None:
         """Measures what waits, until nothing does or there is no board."""
+        try:
+            self._serve(work)
+        except TVMError:
+            if not self._worker.is_ended:
+                raise
+
+    def _serve(self, work: _Work) -> None:
         while work.waits:
             # A candidate is taken once there is a board, so that another one may take it meanwhile.
             try:
@@ -267,8 +290,8 @@ class _Board:
             self._worker.kill()
 
     def end(self) -> None:
-        """Ends the session."""
-        self._worker.kill()
+        """Ends the session, for good."""
+        self._worker.end()
 
 
 class _Session:
