@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.meta_schedule.kernels import context, gemm
+from tests.meta_schedule.test_trace_space import vector_length
 from tilewright import meta_schedule as ms
+from tilewright.meta_schedule import cost_model as C
 from tilewright.meta_schedule import feature_extractor as F
 from tilewright.meta_schedule import mutator as M
+from tilewright.meta_schedule import runner as R
 from tilewright.meta_schedule.arg_info import ArgInfo
+from tilewright.meta_schedule.cost_model.metric import max_curve
 from tilewright.meta_schedule.search_strategy import MeasureCandidate
 from tilewright.meta_schedule.trace_space import TraceSpace
 from tilewright.support.errors import TVMError
@@ -78,3 +85,42 @@ def test_mutators_of_users_may_take_a_seed() -> None:
     space = TraceSpace(ctx)
     space.neighbour(space.draw(Random(1)), Random(2))
     assert len(seeds) == 1 and seeds[0] > 0
+
+
+def test_trees_learn(tmp_path: Path) -> None:
+    ctx, candidates = drawn(40)
+    # Short rows of vectors are fast: not what the prior knows.
+    lengths = np.array([vector_length(c.sch.mod) for c in candidates], np.float64)
+    results = [R.RunnerResult([length * 1e-6], None) for length in lengths]
+    model = ms.CostModel.create("xgb", num_tuning_cores=1)
+    before = model.predict(ctx, candidates)
+    model.update(ctx, candidates, results)
+    after = model.predict(ctx, candidates)
+
+    def agreement(scores: np.ndarray[Any, Any]) -> float:
+        pairs = [(i, j) for i in range(40) for j in range(40) if lengths[i] < lengths[j]]
+        return float(np.mean([scores[i] > scores[j] for i, j in pairs]))
+
+    assert agreement(after) > max(agreement(before), 0.9)
+    model.save(str(tmp_path / "state"))
+    again = C.XGBModel(num_tuning_cores=1)
+    again.load(str(tmp_path / "state"))
+    np.testing.assert_allclose(again.predict(ctx, candidates), after, rtol=1e-4, atol=1e-4)
+    assert model.predict(ctx, []).shape == (0,)
+    (tmp_path / "other").write_text("x")
+    with pytest.raises(TVMError, match="is no saved state of an XGBModel"):
+        again.load(str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="take the features of PerStoreFeature, but RandomFeatureExtractor was given"):
+        C.XGBModel(extractor="random")
+    assert list(max_curve(np.array([-1.0, 2.0, 1.0, 3.0]))) == [0.0, 2.0, 2.0, 3.0]
+
+
+def test_without_xgboost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    ctx, candidates = drawn(3)
+    model = ms.CostModel.create("xgb")
+    scores = model.predict(ctx, candidates)
+    model.update(ctx, candidates, [R.RunnerResult([1.0], None)] * 3)
+    assert np.isfinite(scores).all() and (model.predict(ctx, candidates) == scores).all()
+    model.save(str(tmp_path / "state"))
+    model.load(str(tmp_path / "state"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.meta_schedule.kernels import elementwise, gemm
-from tests.meta_schedule.test_tuning import Knowing, small_search
+from tests.meta_schedule.test_tuning import small_search
 from tests.support.test_workers import until
 from tilewright import cpu, nd, tir
 from tilewright import meta_schedule as ms
@@ -142,7 +142,7 @@ def test_a_kernel_is_tuned(tmp_path: Path) -> None:
     try:
         db = ms.tune_tir(
             func, "llvm -num-cores=2", str(tmp_path), 6, num_trials_per_iter=3, builder=builder, runner=runner,
-            cost_model=Knowing(), strategy=small_search(), seed=1,
+            strategy=small_search(), seed=1,
         )  # fmt: skip
     finally:
         builder.close()
