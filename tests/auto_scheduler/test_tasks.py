@@ -13,7 +13,7 @@ import pytest
 import tilewright as tvm
 from tests.auto_scheduler.workloads import same_results
 from tilewright import TVMError, auto_scheduler
-from tilewright.auto_scheduler import classic_log, measure_record
+from tilewright.auto_scheduler import classic_log, feature, measure_record
 from tilewright.auto_scheduler.cost_model import PythonBasedModel
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.measure import MeasureErrorNo, ProgramBuilder, ProgramRunner, PythonBasedMeasureCallback
@@ -271,3 +271,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(TVMError):
             measure_record.load_record_from_string(bad)
+
+
+def test_features_of_programs(tmp_path: Path) -> None:
+    log, task = tmp_path / "log.json", task_of()
+    task.tune(options(log, 4, fails=(1,)), policy_of(task))
+    names = feature.get_per_store_feature_names()
+    rows, throughputs, numbers = feature.get_per_store_features_from_file(log, 10)
+    assert [r.shape[1] for r in rows] == [len(names)] * 4 and all([len(r) >= 2 for r in rows])
+    assert max(throughputs) == 1.0 and throughputs[1] == 0.0 and list(numbers) == [0] * 4
+    (plain,) = feature.get_per_store_features_from_states([task.compute_dag.get_init_state()], task)
+    assert len(plain) == 2 and plain[:, names.index("parallel_count")].max() == 0.0
+    fewer = feature.get_per_store_feature_names(2)
+    assert len(fewer) < len(names)
+    (narrow,) = feature.get_per_store_features_from_states([task.compute_dag.init_state], task, 2)
+    assert narrow.shape == (2, len(fewer))
