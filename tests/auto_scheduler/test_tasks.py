@@ -286,3 +286,21 @@ def test_features_of_programs(tmp_path: Path) -> None:
     assert len(fewer) < len(names)
     (narrow,) = feature.get_per_store_features_from_states([task.compute_dag.init_state], task, 2)
     assert narrow.shape == (2, len(fewer))
+
+
+def test_trees_learn_from_logs_and_are_saved(tmp_path: Path) -> None:
+    log, task = tmp_path / "log.json", task_of()
+    model = auto_scheduler.XGBModel()
+    task.tune(options(log, 16), policy_of(task, model))
+    dag = task.compute_dag
+    states = [State(dag.state_of(e.steps), dag) for e in classic_log.entries(log)]
+    scores = model.predict(task, states)
+    from_log = auto_scheduler.XGBModel()
+    before = from_log.predict(task, states)
+    from_log.update_from_file(log)
+    model.save(tmp_path / "model")
+    loaded = auto_scheduler.XGBModel(model_file=tmp_path / "model")
+    assert list(from_log.predict(task, states)) == list(scores) == list(loaded.predict(task, states)) != list(before)
+    (tmp_path / "model").write_text("nothing")
+    with pytest.raises(TVMError, match="no file of a cost model"):
+        loaded.load(tmp_path / "model")

@@ -8,6 +8,7 @@ search_task, search_policy   what is tuned, and by which search
 measure, measure_places      measurements by the builders and runners of the engine
 classic_log, measure_record  records of measurements
 task_scheduler               tasks of a model: which of them the next round is for
+cost_model, feature          what scores programs; the engine's features
 dispatcher                   programs of workloads, by records
 """
 
@@ -20,6 +21,7 @@ lazy.declare(
         for module, names in {
             "compute_dag": ("ComputeDAG", "LayoutRewriteOption"),
             "cost_model.cost_model": ("RandomModel",),
+            "cost_model.xgb_model": ("XGBModel",),
             "dispatcher": ("ApplyHistoryBest", "DispatchContext"),
             "hardware": ("HardwareParams",),
             "measure": ("MeasureInput", "MeasureResult"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from tilewright.auto_scheduler import classic_log
 from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
-from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomModel
+from tilewright.auto_scheduler.cost_model.cost_model import CostModel, EngineModel
+from tilewright.auto_scheduler.cost_model.xgb_model import XGBModel
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.measure import MeasureCallback, ProgramBuilder, ProgramMeasurer, ProgramRunner
@@ -19,6 +21,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.te.schedule import Schedule
 from tilewright.te.tensor import Tensor
+from tilewright.tuning.cost_model import AnalyticModel
 
 
 class TuningOptions:
@@ -143,8 +146,8 @@ class SearchTask:
 
 
 def default_model() -> CostModel:
-    """The model of tasks for which no search was given."""
-    return RandomModel()
+    """The model of tasks for which no search was given: trees where xgboost is installed, else the engine's analytic model."""
+    return XGBModel() if find_spec("xgboost") else EngineModel(AnalyticModel())
 
 
 def create_task(

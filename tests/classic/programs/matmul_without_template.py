@@ -68,7 +68,8 @@ print(task.print_best(log_file))
 
 def resume_search(task, log_file):
     print("Resume search:")
-    cost_model = auto_scheduler.RandomModel()
+    cost_model = auto_scheduler.XGBModel()
+    cost_model.update_from_file(log_file)
     search_policy = auto_scheduler.SketchPolicy(
         task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)]
     )
