@@ -109,6 +109,26 @@ def test_measured_here(tmp_path: Path) -> None:
         R.LocalRunnerFuture()
 
 
+def evaluated_by_test(*args: Any) -> list[float]:
+    """Instead of times, how many lists of arguments there are, and how many arguments."""
+    return [float(len(args[-1])), *[float(len(a)) for a in args[-1]]]
+
+
+def test_measured_by_functions_of_users(tmp_path: Path) -> None:
+    path = str(tmp_path / "kernel.so")
+    build(elementwise(4, 4), target="llvm", name=ENTRY).export_library(path)
+    counted = R.LocalRunner(60.0, QUICK, alloc_repeat=3, f_run_evaluator=evaluated_by_test)
+    timed, unknown = R.LocalRunner(60.0, QUICK, alloc_repeat=2), R.LocalRunner(60.0, f_cleanup="no_such_function")
+    try:
+        found = [r.run([input_of(elementwise(4, 4), path)])[0].result() for r in (counted, timed, unknown)]
+    finally:
+        for runner in (counted, timed, unknown):
+            runner.close()
+    assert found[0].run_secs == [3.0, 2.0, 2.0, 2.0]
+    assert found[1].run_secs is not None and len(found[1].run_secs) == 4 and max(found[1].run_secs) < 1
+    assert found[2].error_msg is not None and "there is no function 'no_such_function'" in found[2].error_msg
+
+
 def test_measured_on_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "kernel.so")
     build(elementwise(4, 4), target="llvm", name=ENTRY).export_library(path)
@@ -131,6 +151,15 @@ def test_measured_on_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         results = [future.result() for future in futures]
         assert all([future.done() for future in futures])
         assert [r.error_msg for r in results] == [None, None] and all([r.run_secs for r in results])
+        counted, timed = (
+            R.RPCRunner(config, QUICK, max_workers=1, f_run_evaluator=evaluated_by_test),
+            R.RPCRunner(config, QUICK, max_workers=1, alloc_repeat=2),
+        )
+        found = [r.run([input_of(elementwise(4, 4), path)])[0].result() for r in (counted, timed)]
+        counted.close()
+        timed.close()
+        assert found[0].run_secs == [1.0, 2.0]
+        assert found[1].run_secs is not None and len(found[1].run_secs) == 4 and max(found[1].run_secs) < 1
     finally:
         server.terminate()
         tracker.terminate()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilewright.meta_schedule.runner.config import EvaluatorConfig, RPCConfig
-from tilewright.meta_schedule.runner.engine_runner import LocalRunner, LocalRunnerFuture, RPCRunner
+from tilewright.meta_schedule.runner.local_runner import LocalRunner, LocalRunnerFuture
+from tilewright.meta_schedule.runner.rpc_runner import RPCRunner
 from tilewright.meta_schedule.runner.runner import (
     PyRunner,
     PyRunnerFuture,
@@ -13,6 +14,7 @@ from tilewright.meta_schedule.runner.runner import (
     RunnerResult,
     create,
 )
+from tilewright.support import lazy
 
 __all__ = [
     "EvaluatorConfig",
@@ -28,3 +30,6 @@ __all__ = [
     "RunnerResult",
     "create",
 ]
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
