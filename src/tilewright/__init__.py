@@ -150,6 +150,14 @@ lazy.declare(
     },  # fmt: skip
 )
 
+# The tasks of a model are found by relay, a layer above templates.
+lazy.declare(
+    "tilewright.autotvm.task",
+    {
+        name: f"tilewright.relay.backend.autotvm_tasks:{name}"
+        for name in ("extract_from_multiple_program", "extract_from_program")
+    },
+)
 lazy.declare(
     "tilewright.tir.analysis",
     {"get_vtcm_compaction_passes": "tilewright.tir.transform.memory.vtcm:get_vtcm_compaction_passes"},
