@@ -2,6 +2,7 @@
 
 loops, steps, application    programs as lists of steps: their loops, their te schedules, their records
 loop_state, compute_dag      states and computations, as scripts see them
+layout                       layouts of parameters that follow the loops of a state
 sketch_rules, sketch_facts   structures of programs, by rules
 sampling, sketch_space       programs of a structure, as a space of the tuning engine
 search_task, search_policy   what is tuned, and by which search

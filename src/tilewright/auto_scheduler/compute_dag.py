@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.auto_scheduler.application import Application
 from tilewright.auto_scheduler.flops import flops_of
+from tilewright.auto_scheduler.layout import COPY, after_copies, layouts, rewritten
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import Iterator, Stage, StateObject
 from tilewright.auto_scheduler.steps import Step, follow
@@ -27,7 +28,7 @@ from tilewright.tir.expr import Reduce
 
 
 class LayoutRewriteOption(IntEnum):
-    """Whether layouts of parameters are changed. Records of other programs have all of these; here none is."""
+    """What is done with parameters whose layouts are free: nothing; they are copied to layouts that fit; they are given in these."""
 
     NO_REWRITE = 0
     INSERT_TRANSFORM_STAGE = 1
@@ -35,6 +36,7 @@ class LayoutRewriteOption(IntEnum):
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
+        """What tasks for a target do: nothing."""
         return LayoutRewriteOption.NO_REWRITE
 
 
@@ -93,15 +95,31 @@ class ComputeDAG:
         return follow(Application(self.outputs), steps)
 
     def apply_steps_from_state(
-        self, state: State | StateObject, layout_rewrite: int = 0
+        self, state: State | StateObject, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
     ) -> tuple[Schedule, list[Tensor]]:
-        """The te schedule of a state, and its parameters. layout_rewrite: must be 0: parameters keep their layouts."""
-        if layout_rewrite:
-            raise TVMError(
-                "layouts of parameters are not rewritten: layout_rewrite must be LayoutRewriteOption.NO_REWRITE"
-            )
-        app = self.replay(_object(state).transform_steps)
-        return app.schedule, list(self.tensors)
+        """The te schedule of a state, and its parameters. layout_rewrite: what is done with parameters whose layouts are free."""
+        found = _object(state)
+        if layout_rewrite == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
+            return self.rewrite_layout_from_state(found).apply_steps_from_state(found)
+        if layout_rewrite == LayoutRewriteOption.INSERT_TRANSFORM_STAGE:
+            return self._with_copies(found)
+        return self.replay(found.transform_steps).schedule, list(self.tensors)
+
+    def rewrite_layout_from_state(self, state: State | StateObject) -> ComputeDAG:
+        """The computation on parameters in the layouts that fit the loops of a state, where a compute says that their layouts are free, by
+        its attribute "layout_free_placeholders". The state's steps are those of the new computation too."""
+        tensors, _ = rewritten(self.tensors, self.ops, layouts(self.ops, _object(state)), given=True)
+        return ComputeDAG(tensors)
+
+    def _with_copies(self, state: StateObject) -> tuple[Schedule, list[Tensor]]:
+        found = layouts(self.ops, state)
+        tensors, _ = rewritten(self.tensors, self.ops, found, given=False)
+        steps = after_copies(state.transform_steps, [self.ops.index(layout.tensor.op) for layout in found])
+        schedule = ComputeDAG(tensors).replay(steps).schedule
+        for stage in schedule.stages:
+            if stage.name.endswith(COPY):
+                stage.parallel(stage.leaf_iter_vars[0])
+        return schedule, tensors
 
     def print_python_code_from_state(self, state: State | StateObject) -> str:
         """The te schedule of a state as a program, whose variables are the names of the tensors, and `s` the schedule."""

@@ -79,7 +79,8 @@ class SearchTask:
             raise TVMError("a task needs a function with arguments, a ComputeDAG, or the key of a workload")
         if layout_rewrite_option:
             raise TVMError(
-                "layouts of parameters are not rewritten: layout_rewrite_option must be LayoutRewriteOption.NO_REWRITE"
+                "tasks are tuned without other layouts: layout_rewrite_option must be LayoutRewriteOption.NO_REWRITE; apply_best can change"
+                " them afterwards"
             )
         if func is not None:
             workload_key = make_workload_key(func, args)
@@ -127,7 +128,8 @@ class SearchTask:
         include_compatible: bool = False,
         layout_rewrite_option: int | None = None,
     ) -> tuple[Schedule, list[Tensor]]:
-        """The te schedule of the fastest record of this task, and its parameters. Raises TVMError where the log has none."""
+        """The te schedule of the fastest record of this task, and its parameters. layout_rewrite_option: as in
+        `ComputeDAG.apply_steps_from_state`. Raises TVMError where the log has no record."""
         return self.compute_dag.apply_steps_from_state(
             self._best(log_file, include_compatible), layout_rewrite_option or 0
         )
