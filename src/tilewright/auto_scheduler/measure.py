@@ -114,6 +114,12 @@ class PythonBasedMeasureCallback(MeasureCallback):
     """A callback that a user defines."""
 
 
+def _close(engine: Builder | Runner) -> None:
+    close = getattr(engine, "close", None)
+    if close is not None:
+        close()
+
+
 class ProgramBuilder:
     """Builds programs by a builder of the engine. Libraries are kept as long as the builder."""
 
@@ -121,6 +127,10 @@ class ProgramBuilder:
         self.engine = engine
         self._folder = kept_folder("tilewright-auto-scheduler-")
         self._rounds = 0
+
+    def close(self) -> None:
+        """Ends the processes of the builder, if it has any."""
+        _close(self.engine)
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
         """The library of each program."""
@@ -157,9 +167,7 @@ class ProgramRunner:
 
     def close(self) -> None:
         """Ends the processes of the runner, if it has any."""
-        close = getattr(self.engine, "close", None)
-        if close is not None:
-            close()
+        _close(self.engine)
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
