@@ -158,6 +158,15 @@ lazy.declare(
         for name in ("extract_from_multiple_program", "extract_from_program")
     },
 )
+lazy.faces(
+    "tilewright.autotvm.task",
+    {
+        "relay_integration": (
+            "tilewright.relay.backend.autotvm_tasks:extract_from_multiple_program",
+            "tilewright.relay.backend.autotvm_tasks:extract_from_program",
+        )
+    },
+)
 lazy.declare(
     "tilewright.tir.analysis",
     {"get_vtcm_compaction_passes": "tilewright.tir.transform.memory.vtcm:get_vtcm_compaction_passes"},

@@ -109,5 +109,8 @@ def test_which_operators() -> None:
 
 
 def test_models_without_strategies_have_no_tasks() -> None:
+    from tilewright.autotvm.task.relay_integration import extract_from_program
+
     strategy.dense_strategy.op.set_attr("FTVMStrategy", None)
+    assert extract_from_program(model(), {}, "llvm") == []
     assert autotvm.task.extract_from_program(model(), {}, "llvm") == []

@@ -94,7 +94,10 @@ def test_a_linker_of_the_user() -> None:
 
 
 def test_options() -> None:
-    found = autotvm.measure_option("local", "local")
+    from tilewright.autotvm.measure.measure import measure_option
+
+    found = measure_option("local", "local")
+    assert measure_option is autotvm.measure_option
     assert isinstance(found["builder"], autotvm.LocalBuilder) and isinstance(found["runner"], autotvm.LocalRunner)
     with pytest.raises(ValueError, match="a builder and a runner are needed, or 'local'"):
         autotvm.measure_option("remote", "local")

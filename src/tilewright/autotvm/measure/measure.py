@@ -6,6 +6,12 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from tilewright.support import lazy
+
+# It makes builders and runners, which are above this.
+lazy.declare(__name__, {"measure_option": "tilewright.autotvm.measure.measure_methods:measure_option"})
+__getattr__, __dir__ = lazy.late(__name__)
+
 
 class MeasureInput(NamedTuple):
     """target: a Target. task: an autotvm.task.Task. config: a ConfigEntity."""
