@@ -116,6 +116,7 @@ def test_replays(strategy: str) -> None:
     ctx.pre_tuning(10, num_trials_per_iter=4)
     with pytest.raises(ValueError, match="tuning has begun already"):
         ctx.pre_tuning(10)
+    ctx.clone().pre_tuning(10)
     counts = []
     while (candidates := ctx.generate_measure_candidates()) is not None:
         counts.append(len(candidates))
@@ -265,8 +266,10 @@ def test_random_scores(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("x")
     with pytest.raises(TVMError, match="is no saved state of a RandomModel"):
         model.load(str(tmp_path / "other"))
-    with pytest.raises(ValueError, match="a cost model is one of"):
+    with pytest.raises(ValueError, match="a cost model is one of random, xgb, but 'other' was given"):
         ms.CostModel.create("other")
+    with pytest.raises(ValueError, match="MLPModel is not there"):
+        ms.CostModel.create("mlp")
 
 
 def test_loggers(tmp_path: Path) -> None:

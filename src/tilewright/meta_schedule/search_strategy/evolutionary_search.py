@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from tilewright.meta_schedule.database import Database
     from tilewright.meta_schedule.runner import RunnerResult
 
-SECONDS = 30.0
-"""Of one search. A generation that began is not finished after them."""
+SECONDS = 5.0
+"""Of the first search. Later ones take at most as long as the measurements between them did, and a generation ends with them."""
+LEAST, MOST = 2.0, 30.0
+"""Bounds of the seconds of later searches."""
 
 
 class EvolutionarySearch(Counted, kind="evolutionary"):
@@ -49,6 +52,7 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
         self.max_fail_count, self.genetic_max_fail_count = max_fail_count, genetic_max_fail_count
         self.genetic_mutate_prob = genetic_mutate_prob
         self._proposals: list[Proposal] = []
+        self._seconds, self._chosen_at = SECONDS, 0.0
 
     def pre_tuning(
         self,
@@ -75,11 +79,14 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
                 self._search.recall(candidate, record.seconds)
 
     def chosen(self, count: int) -> list[Schedule]:
-        effort = Effort(self.population_size, self.genetic_num_iters, 0.0, self.eps_greedy, SECONDS)
+        effort = Effort(self.population_size, self.genetic_num_iters, 0.0, self.eps_greedy, self._seconds)
         self._proposals = self._search.propose(count, effort)
-        return [self._space.schedule(p.candidate) for p in self._proposals]
+        found = [self._space.schedule(p.candidate) for p in self._proposals]
+        self._chosen_at = time.monotonic()
+        return found
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         super().notify_runner_results(measure_candidates, results)
+        self._seconds = min(max(time.monotonic() - self._chosen_at, LEAST), MOST)
         for proposal, result in zip(self._proposals, results, strict=False):
             self._search.told(proposal, statistics.median(result.run_secs) if result.run_secs else float("inf"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tilewright.meta_schedule.arg_info import ArgInfo
 from tilewright.meta_schedule.part import Part
@@ -102,6 +102,11 @@ class Counted(SearchStrategy):
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         if self._design_spaces is None:
             raise ValueError("tuning has not begun: call pre_tuning first")
+
+    def clone(self) -> Self:
+        new = super().clone()
+        new._design_spaces = None
+        return new
 
     @abstractmethod
     def chosen(self, count: int) -> list[Schedule]:
