@@ -149,6 +149,10 @@ def test_filters_leave_configurations_out() -> None:
     assert all([cfg.random_walk(point) in valid for point in valid])
     with pytest.raises(IndexError, match="left out by a filter"):
         cfg.get(0)
+    cfg.multi_filter(lambda e: e["unroll"].val == 4)
+    assert len(cfg) == 8 and cfg.subrange_length(0, 12) == 4
+    cfg.define_knob("more", [0, 1])
+    assert len(cfg) == 16
 
 
 def test_json_gives_back_the_configuration() -> None:

@@ -61,6 +61,7 @@ class ConfigSpace:
         self._constraints: list[str] = []
         self._filters: list[Callable[[ConfigEntity], bool]] = []
         self._known: dict[int, bool] = {}
+        self._length: int | None = None
 
     @staticmethod
     def axis(var: Any) -> VirtualAxis:
@@ -111,6 +112,7 @@ class ConfigSpace:
     def clear_cache(self) -> None:
         """Forgets which indices are valid; after the knobs or filters have changed."""
         self._known.clear()
+        self._length = None
 
     def add_flop(self, flop: float) -> None:
         """Adds operations of a call, for templates whose operations cannot be counted from the compute."""
@@ -137,7 +139,9 @@ class ConfigSpace:
         return math.prod(self.dims)
 
     def __len__(self) -> int:
-        return self.subrange_length(0, self.range_length)
+        if self._length is None:
+            self._length = self.subrange_length(0, self.range_length)
+        return self._length
 
     def subrange_length(self, start: int, end: int) -> int:
         """How many indices from start to end - 1 are valid."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tilewright.autotvm.task.space.annotations import AnnotateEntity
-from tilewright.autotvm.task.space.config import ConfigSpace
+from tilewright.autotvm.task.space.config import ConfigEntity, ConfigSpace
 from tilewright.autotvm.task.space.transforms import SplitEntity, SplitSpace, get_factors
 
 
@@ -16,6 +16,9 @@ class FallbackConfigEntity(ConfigSpace):
     `cfg["tile"] = SplitEntity([-1, 8])`, or by one of the methods."""
 
     is_fallback = True
+
+    def multi_filter(self, filter: Callable[[ConfigEntity], bool]) -> None:
+        """Nothing: the knobs are what the template sets. A template may be called with the same fallback many times."""
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
         """Splits so that each extent divides the axis, and is as large as its constraint lets it be, the innermost first.
