@@ -304,3 +304,29 @@ def test_trees_learn_from_logs_and_are_saved(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("nothing")
     with pytest.raises(TVMError, match="no file of a cost model"):
         loaded.load(tmp_path / "model")
+
+
+def test_load_on_the_machine_does_not_decide(tmp_path: Path) -> None:
+    class Loaded(ByName):
+        """Everything is slower at each call."""
+
+        load = 1.0
+
+        def run(self, runs: Sequence[Run]) -> list[Measured]:
+            self.load *= 3
+            besides = super().run([r._replace(library=r.beside) for r in runs if r.beside is not None])
+            found = super().run(runs)
+            for i, beside in enumerate(besides):
+                found[i] = found[i]._replace(beside=tuple([s * self.load for s in beside.seconds]))
+            return [m._replace(seconds=tuple([s * self.load for s in m.seconds])) for m in found]
+
+    log, task = tmp_path / "log.json", task_of()
+    tuning = options(log, 12)
+    tuning.runner = ProgramRunner(Loaded())
+    task.tune(tuning, policy_of(task))
+    dag = task.compute_dag
+    for entry in classic_log.entries(log):
+        schedule, args = dag.apply_steps_from_state(dag.state_of(entry.steps))
+        size = len(str(tvm.IRModule.from_expr(schedule.to_prim_func(args))))
+        # The load of the first round is in all times.
+        assert entry.seconds == pytest.approx(size * 3e-6)

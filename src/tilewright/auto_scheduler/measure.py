@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.auto_scheduler.classic_log import FAILED
 from tilewright.auto_scheduler.loop_state import State
@@ -159,6 +160,13 @@ class ProgramBuilder:
         return self.engine.build(sources, folder) if sources else []
 
 
+class Fastest(NamedTuple):
+    """The library of the fastest program of a workload, and seconds of a call."""
+
+    library: Path
+    seconds: float
+
+
 class ProgramRunner:
     """Runs libraries by a runner of the engine. cooldown_interval: seconds between them."""
 
@@ -173,12 +181,17 @@ class ProgramRunner:
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
         """The times of each library."""
-        return self.measure(measure_inputs, build_results, {})
+        return self.measure(measure_inputs, build_results, {}, {})
 
     def measure(
-        self, inputs: Sequence[MeasureInput], builds: Sequence[BuildResult], references: dict[str, Path]
+        self,
+        inputs: Sequence[MeasureInput],
+        builds: Sequence[BuildResult],
+        references: Mapping[str, Path],
+        fastest: Mapping[str, Fastest],
     ) -> list[MeasureResult]:
-        """The times of each library. references: by workload, libraries whose outputs are compared with those of the others."""
+        """The times of each library. By workload, references: libraries whose outputs are compared with those of the others; fastest: those
+        whose runs alternate with theirs, so that load on the machine does not decide."""
         signatures: dict[str, Signature] = {}
         runs = []
         for inp, build in zip(inputs, builds, strict=True):
@@ -186,9 +199,14 @@ class ProgramRunner:
             if key not in signatures:
                 signatures[key] = signature_of(untuned_of(inp.task))
             if build.filename is not None:
-                runs.append(Run(Path(build.filename), signatures[key], references.get(key)))
+                beside = fastest[key].library if key in fastest else None
+                runs.append(Run(Path(build.filename), signatures[key], references.get(key), beside))
         found = iter(self._run(runs))
-        return [_result(build, next(found) if build.filename is not None else None) for build in builds]
+        results = []
+        for inp, build in zip(inputs, builds, strict=True):
+            measured = next(found) if build.filename is not None else None
+            results.append(_result(build, measured, fastest.get(inp.task.workload_key)))
+        return results
 
     def _run(self, runs: Sequence[Run]) -> list[Measured]:
         if not self.cooldown_interval:
@@ -200,12 +218,15 @@ class ProgramRunner:
         return found
 
 
-def _result(build: BuildResult, measured: Measured | None) -> MeasureResult:
+def _result(build: BuildResult, measured: Measured | None, fastest: Fastest | None) -> MeasureResult:
     if measured is None:
         return MeasureResult([MAX_FLOAT], build.error_no, build.error_msg, build.time_cost)
     if measured.failure is not None:
         return MeasureResult([MAX_FLOAT], int(ERRORS[measured.failure]), measured.message, build.time_cost)
-    return MeasureResult(list(measured.seconds), 0, None, build.time_cost + measured.elapsed)
+    slower = statistics.median(measured.beside) / fastest.seconds if measured.beside and fastest is not None else 1.0
+    return MeasureResult(
+        [seconds / slower for seconds in measured.seconds], 0, None, build.time_cost + measured.elapsed
+    )
 
 
 def program_of(inp: MeasureInput) -> IRModule:
@@ -244,14 +265,15 @@ class ProgramMeasurer:
         self.best_states: dict[str, StateObject] = {}
         self.best_seconds: dict[str, float] = {}
         self._references: dict[str, Path] = {}
+        self._fastest: dict[str, Fastest] = {}
 
     def measure(self, task: SearchTask, policy: Any, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         """The results of programs of a task."""
         self._need_reference(task)
         builds = self.builder.build(inputs, self.verbose)
-        results = self.runner.measure(inputs, builds, self._references)
-        for inp, result in zip(inputs, results, strict=True):
-            self._note(inp, result)
+        results = self.runner.measure(inputs, builds, self._references, self._fastest)
+        for inp, build, result in zip(inputs, builds, results, strict=True):
+            self._note(inp, build, result)
         for callback in self.callbacks:
             callback.callback(policy, inputs, results)
         if self.errors > self.max_continuous_error:
@@ -268,12 +290,14 @@ class ProgramMeasurer:
             raise TVMError(f"{task.workload_key} cannot be tuned: its plain program is not built: {built.message}")
         self._references[task.workload_key] = built.path
 
-    def _note(self, inp: MeasureInput, result: MeasureResult) -> None:
+    def _note(self, inp: MeasureInput, build: BuildResult, result: MeasureResult) -> None:
         key, seconds = inp.task.workload_key, result.seconds
         self.count += 1
         self.errors = self.errors + 1 if result.error_no else 0
         if seconds < self.best_seconds.get(key, float("inf")):
             self.best_seconds[key], self.best_states[key] = seconds, inp.state
+            if build.filename is not None:
+                self._fastest[key] = Fastest(Path(build.filename), seconds)
         if self.verbose > 0:
             flops = inp.task.compute_dag.flop_ct / 1e9
             best = flops / self.best_seconds[key] if key in self.best_seconds else 0.0

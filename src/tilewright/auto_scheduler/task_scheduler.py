@@ -120,9 +120,11 @@ class TaskScheduler:
             search_policy,
             search_policy_params,
             self.tasks,
+            per_round,
             tune_option.verbose,
             self.load_model_file,
             self.load_log_file,
+            adaptive_training,
         )
         if self.load_log_file is not None:
             self._restore(self.load_log_file, per_round)
@@ -274,11 +276,14 @@ def make_search_policies(
     search_policy: str | Sequence[SearchPolicy],
     search_policy_params: dict[str, Any] | None,
     tasks: Sequence[SearchTask],
+    num_measures_per_round: int,
     verbose: int,
     load_model_file: str | os.PathLike[str] | None = None,
     load_log_file: str | os.PathLike[str] | None = None,
+    adaptive_training: bool = False,
 ) -> list[SearchPolicy]:
-    """A policy for each task. All have one cost model, which learns from all tasks."""
+    """A policy for each task. All have one cost model, which learns from all tasks, in each round (num_measures_per_round and
+    adaptive_training do not change that)."""
     if not isinstance(search_policy, str):
         if len(search_policy) != len(tasks):
             raise TVMError(f"there are {len(tasks)} tasks, but {len(search_policy)} search policies")
