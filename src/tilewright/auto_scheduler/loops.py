@@ -10,7 +10,7 @@ from tilewright.te.operation import BaseComputeOp, Operation, PlaceholderOp
 from tilewright.tir.expr import IterVar
 
 if TYPE_CHECKING:
-    from tilewright.auto_scheduler.steps import Step
+    from tilewright.auto_scheduler.step import Step
 
 SPATIAL, REDUCTION, MIXED, SPECIAL = range(4)
 """Kinds of iterators: mixed ones are fused of the first two."""
