@@ -223,7 +223,7 @@ def test_instructions() -> None:
     for _ in range(4):
         text = str(traces.program(traces.draw(random)))
         assert text.count("vpdpbusd") == 1 and "auto_tensorize" not in text
-    assert check_draws(func, traces, 8) == 8
+    assert check_draws(func, traces, 3) == 3
     # What the instruction does not compute is tiled as usual.
     (first, *_) = designs(
         gemm(), space=ms.space_generator.PostOrderApply(sch_rules="vnni", postprocs=[], mutator_probs={})
