@@ -13,7 +13,7 @@ from tilewright.autotvm.tuner.model_based_tuner import CostModel, ModelOptimizer
 
 logger = logging.getLogger("autotvm")
 
-SECONDS = 30.0
+SECONDS = 10.0
 """After which no further step begins, so that measuring is not long in waiting."""
 
 SMALL = 4

@@ -103,15 +103,12 @@ class XGBoostCostModel(CostModel):
         return True
 
     def predict(self, xs: Sequence[int], output_margin: bool = False) -> Values:
-        rows = _table([self._feature(x) for x in xs], self._width())
-        matrix = self._xgb.DMatrix(rows)
-        scores = np.zeros(len(xs))
-        if self._base is not None:
-            scores = self._base.predict(xs, output_margin=True)
-            matrix.set_base_margin(scores)
-        if self._booster is None:
+        """A score of each index: higher is faster. output_margin: makes no difference, since scores are not transformed."""
+        scores = np.zeros(len(xs)) if self._base is None else self._base.predict(xs, output_margin=True)
+        if self._booster is None or not len(xs):
             return scores
-        found: Values = self._booster.predict(matrix, output_margin=output_margin or self._base is not None)
+        rows = _table([self._feature(x) for x in xs], self._booster.num_features())
+        found: Values = self._booster.inplace_predict(rows, predict_type="margin", base_margin=scores)
         return found
 
     def load_basemodel(self, base_model: Any) -> None:
@@ -122,13 +119,6 @@ class XGBoostCostModel(CostModel):
         return XGBoostCostModel(self.task, self.feature_type, self.loss_type, self.num_threads, self.log_interval, self)
 
     # ---- features
-
-    def _width(self) -> int:
-        return (
-            self._booster.num_features()
-            if self._booster is not None
-            else max([len(f) for f in self._features.values()], default=1)
-        )
 
     def _feature(self, index: int) -> Values:
         if index not in self._features:
@@ -164,7 +154,8 @@ class XGBoostCostModel(CostModel):
         if self.loss_type == "rank-binary":
             limit = np.sort(labels)[-min(max(plan_size // 4, 1), len(labels))]
             wanted = (labels >= limit).astype(float)
-        matrix = self._xgb.DMatrix(table, wanted)
+        threads = self.num_threads or free_threads()
+        matrix = self._xgb.DMatrix(table, wanted, nthread=threads)
         ranked = self.loss_type != "reg"
         if ranked:
             matrix.set_group(list(groups))
@@ -173,9 +164,12 @@ class XGBoostCostModel(CostModel):
         parameters = {
             **PARAMETERS,
             "objective": "rank:pairwise" if ranked else "reg:squarederror",
-            "nthread": self.num_threads or free_threads(),
+            "base_score": 0.0,
+            "nthread": threads,
         }
         self._booster = self._xgb.train(parameters, matrix, ROUNDS)
+        # Few rows are predicted at a time: to wake further threads takes longer.
+        self._booster.set_param({"nthread": 1})
         if logger.isEnabledFor(logging.DEBUG):
             recall = average_recall(self._booster.predict(matrix).tolist(), labels.tolist(), plan_size)
             logger.debug("trees of %d measurements: recall of the fastest %.3f", len(rows), recall)

@@ -62,6 +62,7 @@ class ConfigSpace:
         self._filters: list[Callable[[ConfigEntity], bool]] = []
         self._known: dict[int, bool] = {}
         self._length: int | None = None
+        self._dims: list[int] = []
 
     @staticmethod
     def axis(var: Any) -> VirtualAxis:
@@ -112,7 +113,7 @@ class ConfigSpace:
     def clear_cache(self) -> None:
         """Forgets which indices are valid; after the knobs or filters have changed."""
         self._known.clear()
-        self._length = None
+        self._length, self._dims = None, []
 
     def add_flop(self, flop: float) -> None:
         """Adds operations of a call, for templates whose operations cannot be counted from the compute."""
@@ -131,7 +132,9 @@ class ConfigSpace:
     @property
     def dims(self) -> list[int]:
         """How many choices each knob has."""
-        return [len(space) for space in self.space_map.values()]
+        if len(self._dims) != len(self.space_map):
+            self._dims = [len(space) for space in self.space_map.values()]
+        return self._dims
 
     @property
     def range_length(self) -> int:
