@@ -11,13 +11,17 @@
 namespace tw {
 namespace {
 
+// Not known to the compiler, which would store the tables: 8 KB of each runtime, for what takes microseconds when it is first needed.
+volatile uint32_t divisor = 0xedb88320u;
+
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 const Tables& tables() {
   static const Tables made = [] {
+    const uint32_t polynomial = divisor;
     Tables t{};
     for (uint32_t i = 0; i < 256; ++i) {
       uint32_t c = i;
-      for (int k = 0; k < 8; ++k) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
+      for (int k = 0; k < 8; ++k) c = c & 1 ? polynomial ^ (c >> 1) : c >> 1;
       t[0][i] = c;
     }
     for (size_t i = 0; i < 256; ++i)

@@ -1,6 +1,4 @@
 // Names that are near one that does not exist, for messages.
-#include <algorithm>
-
 #include "module.h"
 
 namespace tw {
@@ -8,29 +6,42 @@ namespace {
 
 // How many letters are to be changed, added, left out, or swapped with the next.
 size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  size_t row = b.size() + 1;
+  std::vector<size_t> d((a.size() + 1) * row);
   for (size_t i = 0; i <= a.size(); ++i)
     for (size_t j = 0; j <= b.size(); ++j) {
+      size_t* at = &d[i * row + j];
       if (!i || !j) {
-        d[i][j] = i + j;
+        *at = i + j;
         continue;
       }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      *at = *(at - row - 1) + (a[i - 1] != b[j - 1]);
+      if (size_t n = *(at - row) + 1; n < *at) *at = n;
+      if (size_t n = at[-1] + 1; n < *at) *at = n;
+      bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped && *(at - 2 * row - 2) + 1 < *at) *at = *(at - 2 * row - 2) + 1;
     }
-  return d[a.size()][b.size()];
+  return d.back();
 }
 
+// The nearest names, in alphabetical order. To sort them by the library would take more code than all of this.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {
-  std::vector<std::pair<size_t, std::string>> found;
-  for (auto& k : known)
-    if (size_t n = distance(name, k); n <= 1 + name.size() / 8) found.emplace_back(n, k);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  size_t least = 1 + name.size() / 8;
+  std::vector<size_t> distances;
+  for (auto& k : known) {
+    distances.push_back(distance(name, k));
+    if (distances.back() < least) least = distances.back();
+  }
   std::string text;
-  for (auto& n : found)
-    if (n.first == found[0].first) text += (text.empty() ? "; did you mean `" : " or `") + n.second + "`";
-  return text.empty() ? text : text + "?";
+  const std::string* last = nullptr;
+  while (true) {
+    const std::string* next = nullptr;
+    for (size_t i = 0; i < known.size(); ++i)
+      if (distances[i] == least && (!last || *last < known[i]) && (!next || known[i] < *next)) next = &known[i];
+    if (!next) return text.empty() ? text : text + "?";
+    text += (last ? " or `" : "; did you mean `") + *next + "`";
+    last = next;
+  }
 }
 
 const int near_registered = [] {

@@ -29,6 +29,11 @@ def board(request: pytest.FixtureRequest) -> Board:
     return BOARDS[request.param]
 
 
+def test_the_runtime_is_small(board: Board) -> None:
+    library = board.server.with_name("libtilewright_runtime.so")
+    assert library.stat().st_size < 600_000
+
+
 @pytest.fixture(scope="module")
 def port(board: Board) -> Iterator[int]:
     """The port of its server. What a test compiles is compiled before it begins a session, whose time is limited."""
