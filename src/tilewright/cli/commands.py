@@ -10,6 +10,7 @@ from tilewright.cli.subcommands import (
     completion,
     importing,
     inspect,
+    log,
     memory,
     package,
     profile,
@@ -17,6 +18,7 @@ from tilewright.cli.subcommands import (
     run,
     runtime,
     targets,
+    tune,
 )
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "completion",
     "importing",
     "inspect",
+    "log",
     "memory",
     "package",
     "profile",
@@ -34,4 +37,5 @@ __all__ = [
     "run",
     "runtime",
     "targets",
+    "tune",
 ]

@@ -45,6 +45,7 @@ def compile_model(
             executor,
             without,
             build.check_bounds,
+            build.records,
         )
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
@@ -60,12 +61,17 @@ def build_module(
     executor: str = "graph",
     without: Sequence[str] = (),
     check_bounds: bool = False,
+    records: Path | None = None,
 ) -> Any:
     """Compiles an imported module to a library."""
     import tilewright as tvm
     from tilewright import relay
 
-    config: dict[str, Any] = {**precision_config(precision), **({"relay.check_bounds": True} if check_bounds else {})}
+    config: dict[str, Any] = dict(precision_config(precision))
+    if check_bounds:
+        config["relay.check_bounds"] = True
+    if records is not None:
+        config["relay.plans"] = str(records)
     with tvm.transform.PassContext(opt_level, disabled_pass=without, instruments=instruments, config=config):
         if executor == "vm":
             return relay.vm.compile(mod, target, params=params, progress=report)
@@ -254,6 +260,7 @@ def load_or_compile(build: Build) -> tuple[Any, dict[str, float]]:
         "--inputs-at": ("inputs are", bool(build.inputs_at)),
         "--calibrate": ("precision is", bool(build.calibrate)),
         "--check-bounds": ("checks are", build.check_bounds),
+        "--records": ("kernels are", build.records is not None),
     }
     for option, (what, given) in fixed.items():
         if given:

@@ -26,7 +26,8 @@ class Build:
     """What a command compiles, and how: a model file or a compiled library, and the options of its import and build."""
 
     __slots__ = (
-        "calibrate", "check_bounds", "executor", "inputs_at", "model", "opt_level", "outputs", "precision", "shapes", "target", "values",
+        "calibrate", "check_bounds", "executor", "inputs_at", "model", "opt_level", "outputs", "precision", "records", "shapes", "target",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -42,11 +43,12 @@ class Build:
         inputs_at: Sequence[str] = (),
         calibrate: Sequence[Path] = (),
         check_bounds: bool = False,
+        records: Path | None = None,
     ) -> None:
         self.model, self.shapes, self.target, self.opt_level = model, tuple(shapes), target, opt_level
         self.precision, self.executor, self.values = precision, executor, tuple(values)
         self.outputs, self.inputs_at, self.calibrate = tuple(outputs), tuple(inputs_at), tuple(calibrate)
-        self.check_bounds = check_bounds
+        self.check_bounds, self.records = check_bounds, records
 
     def but(self, **changes: Any) -> Build:
         """The same with other options."""
@@ -252,6 +254,11 @@ model_options = gathered(
             "--check-bounds",
             is_flag=True,
             help="Stop a run with an error at an index out of bounds and at an integer division by zero (docs/out_of_bounds.md).",
+        ),
+        click.option(
+            "--records",
+            type=input_path,
+            help="Use the fastest kernels among these records of `tilewright tune`.",
         ),
     ),
 )

@@ -30,6 +30,7 @@ class PlanSpace(Space[Decisions]):
         self.compose, self.target = compose, target
         self._programs: dict[str, IRModule] = {}
         self._choices: dict[str, Mapping[str, list[Any]]] = {}
+        self._start: Decisions | None = None
 
     def untuned(self) -> IRModule:
         return self._scheduled(KernelPlan(self.target))
@@ -45,7 +46,9 @@ class PlanSpace(Space[Decisions]):
         return program
 
     def draw(self, random: Random) -> Decisions:
-        start = self._complete({})
+        if self._start is None:
+            self._start = self._complete({})
+        start = self._start
         # From few changes of what the model decides to many: where it is nearly right, few are better.
         share = random.random() ** 2
         choices = self._choices_of(start)
