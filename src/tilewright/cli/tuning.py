@@ -5,16 +5,86 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.live import Live
 from rich.table import Table
 
-from tilewright.cli.screen import QUIET_SECONDS, console, told, voice
+from tilewright.cli.measuring import Contestant, measure_in_turn
+from tilewright.cli.models import compile_model, executor_of
+from tilewright.cli.options import Build, Feed
+from tilewright.cli.peak import Peak
+from tilewright.cli.screen import QUIET_SECONDS, console, progress, told, voice
+from tilewright.cli.tensors import feed_model, fill_inputs
+from tilewright.runtime import num_threads
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
 from tilewright.tuning.allocation import Progress, model_seconds
+from tilewright.tuning.measure import Runner
+from tilewright.tuning.running.local import LocalRunner
 from tilewright.tuning.session import Event, Limits
 
 NAME_WIDTH = 48
+BESIDE_SECONDS = 4.0
+"""How long the tuned model is measured beside the untuned one."""
+
+
+def runner_for(
+    target: Target,
+    threads: int | None,
+    tracker: tuple[str, int] | None,
+    key: str,
+    key_file: Path | None,
+    ray: str | None,
+) -> Runner:
+    """What measures: this machine, boards, or a cluster. Raises TVMError where this machine cannot run code for the target."""
+    if tracker is not None and ray is not None:
+        raise TVMError("--tracker and --ray exclude each other; give one")
+    if tracker is not None:
+        if not key:
+            raise TVMError("--tracker needs --key, the key of the boards (`tilewright rpc status` lists them)")
+        from tilewright.tuning.running.rpc import RPCRunner
+
+        return RPCRunner(key, tracker, key_file=key_file)
+    if ray is not None:
+        from tilewright.tuning.running.ray import RayRunner
+
+        return RayRunner(ray, threads=threads)
+    if not target.is_native:
+        raise TVMError(
+            f"tune measures on this machine, but --target {target} is for another; give --tracker HOST:PORT and --key of a board"
+        )
+    return LocalRunner(threads=threads)
+
+
+def peak_of(runner: Runner) -> float | None:
+    """Float operations a second of this machine, if the runner uses it."""
+    return None if runner.apart else Peak(num_threads()).rate
+
+
+def measured_beside(build: Build, feed: Feed, records: Path, output: Path | None, here: bool) -> dict[str, Any]:
+    """Compiles the model with records, and writes it to `output`. here: whether it runs on this machine; then it is measured beside the
+    untuned model, and the latencies and their ratio are returned."""
+    contestants: list[Contestant] = []
+    inputs = None
+    for name, one in (("untuned", build), ("tuned", build.but(records=records))):
+        if not here and one is build:
+            continue
+        library, _ = compile_model(one)
+        if output is not None and one is not build:
+            library.export_library(str(output))
+        if here:
+            executor = executor_of(library)
+            inputs = feed_model(executor, feed) if inputs is None else inputs
+            fill_inputs(executor, inputs)
+            contestants.append(Contestant(name, build.precision, [executor.run]))
+    if not here:
+        return {}
+    with progress("measuring both") as report:
+        measure_in_turn(contestants, BESIDE_SECONDS, None, 2, report)
+    rows = [c.row() for c in contestants]
+    return {"threads": num_threads(), "milliseconds": rows, "ratio": rows[1]["median"] / rows[0]["median"]}
 
 
 class Row(NamedTuple):
@@ -30,20 +100,20 @@ class Row(NamedTuple):
     rounds: int
 
 
-def rows_of(tasks: Sequence[Progress], peak: float) -> list[Row]:
-    """A row for each kernel whose untuned time is known, the longest first. peak: float operations a second of the machine."""
+def rows_of(tasks: Sequence[Progress], peak: float | None) -> list[Row]:
+    """A row for each kernel whose untuned time is known, the longest first. peak: float operations a second of the machine, if known."""
     total, _ = model_seconds(tasks)
     rows = []
-    for progress in tasks:
-        if progress.untuned is None:
+    for state in tasks:
+        if state.untuned is None:
             continue
-        task = progress.task
-        us = task.weight * progress.untuned * 1e6
-        rate = task.flops / progress.untuned / peak if task.flops else None
-        best = task.weight * progress.fastest * 1e6 if progress.best else None
+        task = state.task
+        us = task.weight * state.untuned * 1e6
+        rate = task.flops / state.untuned / peak if task.flops and peak else None
+        best = task.weight * state.fastest * 1e6 if state.best else None
         share = us / 1e6 / total
         rows.append(
-            Row(task.name, int(task.weight), us, share, None if rate is None else 100 * rate, best, len(progress.best))
+            Row(task.name, int(task.weight), us, share, None if rate is None else 100 * rate, best, len(state.best))
         )
     return sorted(rows, key=lambda row: -row.us)
 
@@ -92,7 +162,7 @@ def duration_text(seconds: float) -> str:
 
 
 @contextmanager
-def watched(tasks: Sequence[Progress], peak: float, limits: Limits, top: int, title: str) -> Iterator[Any]:
+def watched(tasks: Sequence[Progress], peak: float | None, limits: Limits, top: int, title: str) -> Iterator[Any]:
     """Yields a function to be called with the events of a session: a table that is drawn again on a terminal, else a line every few
     seconds."""
     if voice.quiet:

@@ -14,6 +14,7 @@ from tilewright.cli.options import (
     Feed,
     check_writable,
     feed_options,
+    input_path,
     model_options,
     output_path,
     shown,
@@ -42,6 +43,20 @@ class DurationType(click.ParamType[float]):
         return float(found[1]) * UNITS[found[2]]
 
 
+class AddressType(click.ParamType[tuple[str, int]]):
+    """`host:port`."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            self.fail(f"{value!r} is no address HOST:PORT, such as farm:9190", param, ctx)
+        return host, int(port)
+
+
 @cli.command("tune", short_help="Make the kernels of a model faster by measuring.")
 @model_options
 @feed_options
@@ -58,6 +73,12 @@ class DurationType(click.ParamType[float]):
     help="File of records, which is continued if it exists.  [default: MODEL with the suffix .records]",
 )
 @click.option("-o", "--output", type=output_path, help="Also write the tuned model, as `tilewright compile` does.")
+@click.option("--tracker", type=AddressType(), help="Measure on the boards of this tracker that have the key --key.")
+@click.option("--key", default="", help="Key of the boards.")
+@click.option("--key-file", type=input_path, help="File with the secret that proves this client to the boards.")
+@click.option(
+    "--ray", help="Measure on the machines of the Ray cluster of this address; auto: the one that is running."
+)
 @top_option(15, "kernels")
 @shown
 def tune_command(
@@ -68,31 +89,31 @@ def tune_command(
     trials: int | None,
     log: Path | None,
     output: Path | None,
+    tracker: tuple[str, int] | None,
+    key: str,
+    key_file: Path | None,
+    ray: str | None,
     top: int,
     form: Form,
 ) -> None:
     """Make the kernels of MODEL faster: measure other decisions of their schedules, and keep the fastest in a file of records.
 
     Ctrl-C ends it early and keeps what was measured; the same command goes on from there. Builds take the records by --records. At the end
-    the tuned model is measured beside the untuned one.
+    the tuned model is measured beside the untuned one, if it runs on this machine.
 
     \b
     tilewright tune resnet50.onnx --time 10m
     tilewright tune bert.onnx --shape input_ids=1,128 --trials 500 -o bert.so
     tilewright compile resnet50.onnx --records resnet50.records -o resnet50.so
+    tilewright tune resnet50.onnx --target raspberry-pi/5 --tracker farm:9190 --key pi5
     """
-    from tilewright.cli.measuring import Contestant, measure_in_turn
-    from tilewright.cli.models import compile_model, executor_of
+    from tilewright.cli.models import checked_target
     from tilewright.cli.options import use_threads
-    from tilewright.cli.peak import Peak
     from tilewright.cli.screen import progress, told
     from tilewright.cli.subcommands.bench import latency_table
-    from tilewright.cli.tensors import feed_model, fill_inputs
-    from tilewright.cli.tuning import kernel_table, rows_of, state_line, watched
-    from tilewright.runtime import num_threads
+    from tilewright.cli.tuning import kernel_table, measured_beside, peak_of, rows_of, runner_for, state_line, watched
     from tilewright.tuning.building import LocalBuilder
-    from tilewright.tuning.cost_model import best_model
-    from tilewright.tuning.running.local import LocalRunner
+    from tilewright.tuning.cost_model import default_model
     from tilewright.tuning.session import Limits, Session
 
     path = log if log is not None else build.model.with_suffix(".records")
@@ -100,12 +121,13 @@ def tune_command(
     if output is not None:
         check_writable(output, "--output")
     use_threads(threads)
-    tasks = model_tasks(build)
+    target = checked_target(build.target)
+    runner = runner_for(target, threads, tracker, key, key_file, ray)
     limits = Limits(trials, duration)
-    session = Session(tasks, LocalBuilder(), LocalRunner(), best_model(), path)
+    session = Session(model_tasks(build), LocalBuilder(), runner, default_model(), path)
     for refused in session.refused[:5]:
         told(f"warning: {path}:{refused.number} is left out: {refused.why}")
-    peak = Peak(num_threads()).rate
+    peak = peak_of(runner)
     interrupted = False
     try:
         with progress("measuring untuned kernels") as report:
@@ -119,36 +141,24 @@ def tune_command(
         told(f"warning: {len(session.unwritten)} records could not be written to {path}")
     rows = rows_of(session.progress, peak)
     facts: dict[str, Any] = {
-        "model": str(build.model), "records": str(path), "measured": len(session.records), "threads": num_threads(),
+        "model": str(build.model), "records": str(path), "measured": len(session.records),
         "kernels": [row._asdict() for row in rows],
     }  # fmt: skip
-    contestants = []
     if not interrupted and path.exists():
-        tuned = build.but(records=path)
-        inputs = None
-        for name, one in (("untuned", build), ("tuned", tuned)):
-            library, _ = compile_model(one)
-            executor = executor_of(library)
-            inputs = feed_model(executor, feed) if inputs is None else inputs
-            fill_inputs(executor, inputs)
-            contestants.append(Contestant(name, build.precision, [executor.run]))
-            if one is tuned and output is not None:
-                library.export_library(str(output))
-        with progress("measuring both") as report:
-            measure_in_turn(contestants, 4.0, None, 2, report)
-        facts["milliseconds"] = [c.row() for c in contestants]
-        facts["ratio"] = facts["milliseconds"][1]["median"] / facts["milliseconds"][0]["median"]
+        facts |= measured_beside(build, feed, path, output, target.is_native)
 
     def tables() -> list[Any]:
         parts: list[Any] = [
             kernel_table(rows, top, build.model.name),
             f"kernels: {state_line(session.progress, None, limits)}",
         ]
-        if contestants:
+        if "ratio" in facts:
             parts += [latency_table(facts["milliseconds"], build.model.name), f"tuned / untuned: {facts['ratio']:.3f}"]
         return [*parts, f"records: {path}"]
 
     form.show(facts, facts["kernels"], tables)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def model_tasks(build: Build) -> list[Any]:
