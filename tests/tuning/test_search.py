@@ -80,7 +80,7 @@ def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path)
     path = tmp_path / "log.json"
     events: list[Event] = []
     session = Session([task(func)], Names(), Formula(fails=lambda pair: pair[1] == 50), Perfect(), path)
-    session.run(Limits(trials=40, batch=8), events.append)
+    session.run(Limits(trials=40, batch=8, search=1e9), events.append)
     records, refused = load(path)
     assert records == session.records and len(records) == 40 and not refused
     assert [e.trials for e in events] == [8, 16, 24, 32, 40]
@@ -91,7 +91,7 @@ def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path)
     again = Session([task(func)], names, Formula(), model, path, seed=1)
     assert again.progress[0].seconds == session.progress[0].seconds
     assert model.learned == 40
-    again.run(Limits(trials=16, batch=8))
+    again.run(Limits(trials=16, batch=8, search=1e9))
     fastest = min(records, key=lambda r: r.median)
     assert names.built[:2] == [(0, 0), tuple(fastest.candidate)]
     assert not {tuple(r.candidate) for r in records} & set(names.built[2:])
@@ -102,7 +102,7 @@ def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path)
 def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:
     noisy = Formula(load=lambda call: 1.0 + call / 10)
     session = Session([task(func)], Names(), noisy, Perfect())
-    session.run(Limits(trials=40, batch=8))
+    session.run(Limits(trials=40, batch=8, search=1e9))
     for record in session.records:
         if record.failure is None:
             a, b = record.candidate
@@ -121,7 +121,7 @@ def test_a_time_that_is_too_good_is_measured_again(func: PrimFunc) -> None:
             return found
 
     session = Session([task(func)], Names(), Lucky(), Perfect())
-    session.run(Limits(trials=40, batch=8))
+    session.run(Limits(trials=40, batch=8, search=1e9))
     (progress,) = session.progress
     assert 1.0 <= progress.seconds < 1.01
     assert progress.seconds == min(best((r.candidate[0], r.candidate[1])) for r in session.records)
@@ -142,7 +142,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 
     monkeypatch.setattr(log, "append", full)
     waiting: list[int] = []
-    session.run(Limits(trials=24, batch=8), lambda event: waiting.append(len(session.unwritten)))
+    session.run(Limits(trials=24, batch=8, search=1e9), lambda event: waiting.append(len(session.unwritten)))
     assert waiting == [8, 16, 0]
     assert len(load(path)[0]) == 24
 
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 def test_an_untuned_kernel_that_does_not_run_is_an_error(func: PrimFunc) -> None:
     session = Session([task(func)], Names(), Formula(fails=lambda pair: pair == (0, 0)), Perfect())
     with pytest.raises(TVMError, match="^pairs cannot be tuned: its untuned kernel does not run: killed by signal 11$"):
-        session.run(Limits(trials=1))
+        session.run(Limits(trials=1, search=1e9))
 
 
 def test_signatures_and_differences(func: PrimFunc) -> None:
