@@ -19,9 +19,6 @@ from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.measure import MeasureErrorNo, ProgramBuilder, ProgramRunner, PythonBasedMeasureCallback
 from tilewright.tuning.measure import Builder, Built, Failure, Measured, Run, Runner, Source
 
-# Boosted trees start threads, after which no session of remote calls can be forked in the same process.
-pytestmark = pytest.mark.slow
-
 TARGET = "llvm -mcpu=x86-64-v3"
 MACHINE = auto_scheduler.HardwareParams(num_cores=4, vector_unit_bytes=32)
 

@@ -14,9 +14,6 @@ from tilewright.autotvm.measure.measure import MeasureInput, MeasureResult
 from tilewright.autotvm.tuner import XGBTuner
 from tilewright.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
 
-# Boosted trees start threads, after which no session of remote calls can be forked in the same process.
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:

@@ -25,9 +25,6 @@ from tilewright.support.errors import TVMError
 from tilewright.tir.schedule import Trace
 from tilewright.tuning.features import features
 
-# Boosted trees start threads, after which no session of remote calls can be forked in the same process.
-pytestmark = pytest.mark.slow
-
 
 def drawn(count: int) -> tuple[ms.TuneContext, list[MeasureCandidate]]:
     ctx = context(gemm(16, 16, 16))

@@ -22,9 +22,6 @@ from tilewright.tuning import trees
 from tilewright.tuning.cost_model import MOST_PROGRAMS, AnalyticModel, TreeModel, _Measured, default_model
 from tilewright.tuning.features import COLUMNS, features
 
-# Boosted trees start threads, after which no session of remote calls can be forked in the same process.
-pytestmark = pytest.mark.slow
-
 MEASURED = Path(__file__).with_name("measured.json.gz")
 """Random schedules of kernels that the prior was not learned from, each with its throughput over that of the untuned kernel, as
 benchmarks/tuning_models/measured.py measured them on one core with AVX2."""
