@@ -52,7 +52,9 @@ def result(library: Any) -> Any:
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 @pytest.mark.parametrize(("target", "form"), [("c", "c"), ("llvm", "s"), ("llvm", "ll")])
-def test_models(tmp_path: Path, target: str, form: str, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models(
+    tmp_path: Path, target: str, form: str, executor: str, monkeypatch: pytest.MonkeyPatch, untold_operators: None
+) -> None:
     """The kernels and what calls them, also where the model comes from the cache; metadata and constants stay objects."""
     e = np.exp(X @ (np.arange(20, dtype="float32").reshape(5, 4) / 10).T)
     expected = np.cumsum(e / e.sum(1, keepdims=True), axis=1)

@@ -32,12 +32,9 @@ print(float(t.result(t.relay.build(t.network(), "llvm")).sum()), len(seen))
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untold_operators: None) -> Path:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(building, "optimize", building.optimize)
-    # Other tests of the process may have told things of operators, after which no model is kept.
-    own = {key: value for key, value in Op._properties.items() if key[1] == "TCallEffectKind"}
-    monkeypatch.setattr(Op, "_properties", own)
     return tmp_path / "cache"
 
 
