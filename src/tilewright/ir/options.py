@@ -96,9 +96,7 @@ OPTIONS: dict[str, Kind] = {
 }
 """Every option that a program may set. Those that choose between ways of which this package has one change nothing."""
 
-NO_RECORDS = (
-    "there are no records of tuning to use; the cost model decides each kernel, or a file of plans (option relay.plans)"
-)
+NO_RECORDS = "builds take no records of this tuner; those of `tilewright tune` and `tvmc tune` are named by the option relay.plans"
 WITHOUT_EFFECT = {
     "relay.backend.use_auto_scheduler": NO_RECORDS,
     "relay.backend.use_meta_schedule": NO_RECORDS,

@@ -18,6 +18,7 @@ from tests.driver.tvmc.command import told, tvmc
 from tilewright import rpc
 from tilewright.driver.tvmc import TVMCPackage
 from tilewright.support.object_kind import ObjectKind
+from tilewright.target import Target
 
 TABLE = "Execution time summary:\n mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)   \n"
 
@@ -277,11 +278,17 @@ def test_what_is_wrong(place: Path) -> None:
         ),
         ([*compiling, "--pass-config", "tir.disable_vectorize"], "--pass-config takes name=value, such as tir.disable"),
         ([*compiling, "--instruments", "None"], "no function 'tilewright.ir.instrument.None'"),
-        ([*compiling, "--tuning-records", "records.json"], "tuning records (records.json): there is no tuner here"),
+        ([*compiling, "--tuning-records", "none.json"], "the log none.json cannot be read: No such file or directory"),
         ([*compiling, "--input-shapes", "y:[1,2]"], ""),
+        (["tune", model, "-o", "r.json", "--target", "llvm", "--tasks", "x"], '--tasks takes "all", "list" or numbers'),
         (
-            ["tune", model, "-o", "records.json", "--trials", "10", "--tuner", "xgb"],
-            "there is no tuner here, and no records",
+            ["tune", model, "-o", "r.json", "--target", "llvm", "--tasks", "7"],
+            "--tasks 7: there are 2 tasks, from 0 to 1",
+        ),
+        (["tune", model, "-o", "r.json", "--target", "llvm", "--rpc-tracker", "farm:9190"], "boards need a key"),
+        (
+            ["tune", model, "-o", "r.json", "--target", "llvm -mtriple=aarch64-linux-gnu"],
+            f"{Target('llvm -mtriple=aarch64-linux-gnu')} is not this",
         ),
         (["micro", "build", "x", "--force"], "projects for microcontrollers are not made here"),
     ):

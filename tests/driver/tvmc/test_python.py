@@ -17,6 +17,8 @@ from tilewright.driver import tvmc
 from tilewright.driver.tvmc import frontends, runner
 from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
+from tilewright.tuning import log
+from tilewright.tuning.record import Record, load
 
 
 def torch_script(path: Path) -> None:
@@ -125,13 +127,14 @@ X = np.linspace(-1, 1, 128, dtype="float32").reshape(4, 32)
 
 
 def test_a_model_is_saved(model: tvmc.TVMCModel, tmp_path: Path) -> None:
-    Path(model.default_tuning_records_path()).write_text("records")
+    record = Record("a kernel", "dense", "llvm", {}, (1.0,), untuned=2.0)
+    log.append(model.default_tuning_records_path(), [record.to_json()])
     model.save(tmp_path / "saved.tar")
     again = tvmc.TVMCModel(model_path=tmp_path / "saved.tar")
     want = tvmc.run(tvmc.compile(model, "llvm"), "cpu", inputs={"x": X}).get_output("output_0")
     found = tvmc.run(tvmc.compile(again, "llvm"), "cpu", inputs={"x": X}).get_output("output_0")
     np.testing.assert_array_equal(found, want)
-    assert Path(again.default_tuning_records_path()).read_text() == "records"
+    assert load(again.default_tuning_records_path()) == ([record], [])
     text = io.StringIO()
     model.summary(file=text)
     assert text.getvalue().startswith("def @main(%x: Tensor[(4, 32), float32]")
@@ -255,11 +258,20 @@ def test_dynamic_dimensions(tmp_path: Path) -> None:
     assert len(result.times.results) == 2  # type: ignore[union-attr]
 
 
+def test_a_model_is_tuned(model: tvmc.TVMCModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tvmc.tune(model, "llvm", tasks_filter="list") == model.default_tuning_records_path()
+    assert [line.partition(" ")[0] for line in capsys.readouterr().out.splitlines()] == ["0.", "1."]
+    path = tvmc.tune(model, "llvm", trials=3, repeat=2, min_repeat_ms=1, tasks_filter="0", early_stopping=16)
+    records, refused = load(path)
+    assert len(records) == 3 and not refused and len({r.task for r in records}) == 1
+    again = tvmc.tune(model, "llvm", str(tmp_path / "more"), prior_records=path, trials=2)
+    assert len(load(again)[0]) == 5
+    want = tvmc.run(tvmc.compile(model, "llvm"), "cpu", inputs={"x": X}).get_output("output_0")
+    tuned = tvmc.run(tvmc.compile(model, "llvm", tuning_records=again), "cpu", inputs={"x": X})
+    np.testing.assert_allclose(tuned.get_output("output_0"), want, rtol=1e-4, atol=1e-4)
+
+
 def test_what_there_is_not(model: tvmc.TVMCModel) -> None:
-    with pytest.raises(tvmc.TVMCException, match="there is no tuner here"):
-        tvmc.tune(model, target="llvm")
-    with pytest.raises(tvmc.TVMCException, match=r"tuning records \(a\.json\): there is no tuner here"):
-        tvmc.compile(model, target="llvm", tuning_records="a.json")
     with pytest.raises(tvmc.TVMCException, match="Only 'so', 'tar' and 'mlf' output formats are supported, not 'zip'"):
         tvmc.compile(model, target="llvm", output_format="zip")
     with pytest.raises(TVMError, match="there is no code generator for target kind 'cuda'"):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.driver.tvmc.autotuner import NO_TUNER
 from tilewright.driver.tvmc.composite_target import get_codegen_by_target
 from tilewright.driver.tvmc.errors import TVMCException
 from tilewright.driver.tvmc.frontends import get_frontend_names, load_model
@@ -130,7 +129,9 @@ def add_compile_parser(subparsers: Any, _: argparse.ArgumentParser, json_params:
         metavar="CLASSES",
         help="instruments of passes, with commas: PassVerifier, my_module.MyInstrument. Each is made without arguments.",
     )
-    parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning (not available).")
+    parser.add_argument(
+        "--tuning-records", metavar="PATH", default="", help="use the fastest kernels among these records of tuning."
+    )
     generate_transform_args(parser)
     parser.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="increase verbosity.")
     generate_registry_args(parser, Executor, "graph")
@@ -216,18 +217,20 @@ def compile_model(
 ) -> TVMCPackage:
     """Compiles a model, and writes it as a package, which `run` takes.
 
-    target: as --target takes it, or a Target; its options may be apart: additional_target_options, {kind: {option: value}}. executor,
-    runtime: of relay.backend. package_path: of the file; default: one that goes with the model. cross, cross_options: the compiler that
-    links the library, and its options. output_format: "so", "tar" or "mlf". dump_code: forms to write beside the package: "relay", "tir",
-    "ll", "asm", "c". dump_offloads: a file for what external code generators take, or "-". disabled_pass, instruments, print_...,
-    pass_context_configs ("name=value"): of the passes. use_vm: for the virtual machine. mod_name: of the model in the library.
-    desired_layout, mixed_precision and those that begin so: see `transform`. Raises TVMCException, and what compiling raises.
+    tuning_records: a file of `tune`; default: the one that goes with the model, if it was tuned. target: as --target takes it, or a Target;
+    its options may be apart: additional_target_options, {kind: {option: value}}. executor, runtime: of relay.backend. package_path: of
+    the file; default: one that goes with the model. cross, cross_options: the compiler that links the library, and its options.
+    output_format: "so", "tar" or "mlf". dump_code: forms to write beside the package: "relay", "tir", "ll", "asm", "c". dump_offloads:
+    a file for what external code generators take, or "-". disabled_pass, instruments, print_..., pass_context_configs ("name=value"):
+    of the passes. use_vm: for the virtual machine. mod_name: of the model in the library. desired_layout, mixed_precision and those
+    that begin so: see `transform`. Raises TVMCException, and what compiling raises.
     """
-    if tuning_records:
-        raise TVMCException(f"tuning records ({tuning_records}): {NO_TUNER}")
     texts = dump_code.split(",") if isinstance(dump_code, str) else dump_code or ()
     forms = [form.strip() for form in texts if form.strip()]
     config = parse_configs(pass_context_configs)
+    records = tuning_records or tvmc_model.default_tuning_records_path()
+    if tuning_records or os.path.exists(records):
+        config["relay.plans"] = os.fspath(records)
     chosen, codegens = target_from_cli(target, additional_target_options)
     if target_host is not None:
         chosen = Target(chosen, target_host)
