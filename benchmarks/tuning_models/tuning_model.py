@@ -25,7 +25,7 @@ from tilewright.target import Target
 from tilewright.tuning.cost_model import AnalyticModel, TreeModel
 
 COUNT = 64
-"""The schedules of which the best is chosen."""
+"""The number of schedules from which the best is chosen."""
 RANDOM = 20
 """Random models whose mean is shown."""
 
@@ -43,7 +43,7 @@ def _judged(scores: Sequence[float], pairs: Sequence[Pair]) -> Quality:
 
 
 def _halves(name: str, pairs: list[Pair], target: Target) -> Quality:
-    """The mean over two halves, of which the model learned from the other one."""
+    """The mean over two halves. For each, the model learned from the other half."""
     found = []
     for seen, unseen in ((pairs[::2], pairs[1::2]), (pairs[1::2], pairs[::2])):
         model = TreeModel(1)

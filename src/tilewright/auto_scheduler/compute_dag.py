@@ -56,7 +56,7 @@ class ComputeDAG:
             tensors = list(compute_or_sche)
         for t in tensors:
             if not isinstance(t, Tensor):
-                raise TVMError(f"a ComputeDAG is made of tensors, but one of them is {t!r}")
+                raise TVMError(f"a ComputeDAG is made of tensors, but {t!r} was given")
         self.tensors = tensors
         read = {t.op for op in post_order([t.op for t in tensors]) for t in op.input_tensors}
         self.outputs = list(dict.fromkeys([t.op for t in tensors if t.op not in read]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -104,11 +105,12 @@ class MeasureResult:
         return f"MeasureResult({found}, all_cost:{self.all_cost:.2f}, Tstamp:{self.timestamp:.2f})"
 
 
-class MeasureCallback:
-    """What is told of measurements: `callback(policy, inputs, results)` after each round."""
+class MeasureCallback(ABC):
+    """Hears of measurements."""
 
+    @abstractmethod
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        raise NotImplementedError
+        """Is called after each round of measurements."""
 
 
 class PythonBasedMeasureCallback(MeasureCallback):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -48,7 +49,7 @@ class PreloadCustomSketchRule(SearchCallback):
         self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
 
 
-class SearchPolicy:
+class SearchPolicy(ABC):
     """A search of a task. search_task: the task. verbose: 0 is silent."""
 
     def __init__(self, task: SearchTask, verbose: int = 1) -> None:
@@ -57,11 +58,11 @@ class SearchPolicy:
     def set_verbose(self, verbose: int) -> None:
         self.verbose = verbose
 
+    @abstractmethod
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
         """Chooses and measures programs. Empty when there are no more."""
-        raise NotImplementedError
 
     def search(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,16 +13,16 @@ from tilewright.autotvm.record import decode, encode, measure_str_key
 logger = logging.getLogger("autotvm")
 
 
-class Database:
+class Database(ABC):
     """Measurements by their inputs."""
 
+    @abstractmethod
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
         """The last result of an input; None if there is none. get_all: all of its results, as a list."""
-        raise NotImplementedError(f"{type(self).__name__} does not load")
 
+    @abstractmethod
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
         """Keeps a result. extend: beside those that the input has, not instead of them."""
-        raise NotImplementedError(f"{type(self).__name__} does not save")
 
 
 def filter_inputs(db: Database, measure_inputs: Sequence[MeasureInput], retry: bool = True) -> list[MeasureInput]:
@@ -38,17 +39,17 @@ def filter_inputs(db: Database, measure_inputs: Sequence[MeasureInput], retry: b
 class TextDatabase(Database):
     """Keeps the results of an input as lines of a text. A subclass says where: `get` and `set`."""
 
+    @abstractmethod
     def get(self, key: str) -> str | None:
         """The text of a key; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set(self, key: str, value: str) -> None:
         """Sets the text of a key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def items(self) -> Iterable[tuple[str, str]]:
         """All keys with their texts."""
-        raise NotImplementedError
 
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
         text = self.get(measure_str_key(inp))
@@ -63,7 +64,7 @@ class TextDatabase(Database):
         self.set(key, f"{known}\n{line}" if known else line)
 
     def filter(self, func: Callable[[MeasureInput, MeasureResult], bool]) -> list[tuple[MeasureInput, MeasureResult]]:
-        """The measurements of which a function says so."""
+        """The measurements that a function accepts."""
         pairs = [pair for _, text in self.items() for line in text.splitlines() if (pair := decode(line)) is not None]
         return [pair for pair in pairs if func(*pair)]
 

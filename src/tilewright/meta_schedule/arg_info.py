@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,12 @@ from tilewright.tir import PrimFunc
 from tilewright.tuning.inputs import signature_of
 
 
-class ArgInfo:
+class ArgInfo(ABC):
     """A parameter of a kernel."""
 
+    @abstractmethod
     def as_json(self) -> list[Any]:
         """The parameter as a record holds it."""
-        raise NotImplementedError
 
     @staticmethod
     def from_json(json_obj: Any) -> ArgInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from tilewright.auto_scheduler.search_task import SearchTask
 
 
-class CostModel:
+class CostModel(ABC):
     """Base class of models."""
 
+    @abstractmethod
     def predict(self, task: SearchTask, states: Sequence[State]) -> Sequence[float]:
         """The score of each state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Learns from measurements."""
-        raise NotImplementedError
 
 
 class RandomModel(CostModel):

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,7 +163,7 @@ def _built(program: IRModule, made: Built) -> BuildResult | MeasureResult:
     return BuildResult(str(made.path), arguments, None, made.seconds)
 
 
-class _Runner(Runner):
+class _Runner(Runner, ABC):
     """Measures by a runner of the engine, which a subclass makes."""
 
     def __init__(
@@ -187,8 +188,9 @@ class _Runner(Runner):
             self.repeat, self.min_repeat_ms, most=most, seconds=seconds, cache_flush_bytes=flushed, number=self.number
         )
 
+    @abstractmethod
     def _make(self, device: str) -> EngineRunner:
-        raise NotImplementedError
+        """The runner of the engine."""
 
     def set_task(self, task: Any) -> None:
         """Prepares for a task: its target says on which device programs run."""

@@ -44,7 +44,7 @@ class CostModel:
 
 
 class ModelOptimizer:
-    """Finds the configurations of which a model predicts most."""
+    """Finds the configurations with the highest predictions of a model."""
 
     def find_maximums(self, model: CostModel, num: int, exclusive: Iterable[int]) -> list[int]:
         """So many indices, the best first, none of which is excluded."""
@@ -136,8 +136,8 @@ class ModelBasedTuner(Tuner):
 def submodular_pick(
     scores: Sequence[float] | Values, knobs: Sequence[Sequence[int]], n_pick: int, knob_weight: float = 1.0
 ) -> list[int]:
-    """Chooses so many places, one after the other: that with the highest score plus knob_weight for each of its knobs of which no other
-    that is chosen has the same choice."""
+    """Chooses n_pick places, one after the other. Each time it is the one with the highest score, to which knob_weight is added for each
+    knob whose choice none of the chosen places has."""
     left = list(range(len(knobs)))
     random.shuffle(left)
     seen: list[set[int]] = [set() for _ in (knobs[0] if len(knobs) else ())]

@@ -1,4 +1,4 @@
-"""Simulated annealing: walks through a space that seldom go to configurations of which a model predicts less."""
+"""Simulated annealing: walks through a space that seldom go to configurations with lower predictions of a model."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MeasureCallback(ABC):
-    """Is told of each batch of measurements."""
+    """Receives each batch of measurements."""
 
     @abstractmethod
     def apply(

@@ -15,8 +15,8 @@ FLUSHED = 64 << 20
 class EvaluatorConfig(NamedTuple):
     """How often a library is run.
 
-    repeat: repeats that are not disturbed. min_repeat_ms: milliseconds of a repeat, at least, of which the number of calls follows. number:
-    has no effect. enable_cpu_cache_flush: caches are emptied before each repeat.
+    repeat: repeats that are not disturbed. min_repeat_ms: milliseconds of a repeat, at least; the number of calls follows from
+    it. number: has no effect. enable_cpu_cache_flush: caches are emptied before each repeat.
     """
 
     number: int = 3

@@ -31,8 +31,8 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
     """Mutates the fastest schedules, and lets the cost model choose among them: the search of `tuning`.
 
     population_size: schedules of a generation. genetic_num_iters: generations. eps_greedy: the share of what is measured that is drawn at
-    random. init_measured_ratio: how many of the first generation are the fastest of the database. The other parameters bound what the
-    classic search does in vain, and have no effect here: the engine bounds that by itself.
+    random. init_measured_ratio: how many of the first generation are the fastest of the database. The other parameters have no
+    effect: they limit attempts of the classic search, and the engine has limits of its own.
     """
 
     def __init__(

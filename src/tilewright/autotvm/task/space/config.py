@@ -43,9 +43,9 @@ class ConfigSpace:
     configuration, `cfg[name]` is what a knob is.
 
     space_map: the knobs by name. errors: what the template found wrong. flop: operations of a call, that the template added. code_hash:
-    what its program is told by (`attach_code_hash`).
+    identifies the template's program (`attach_code_hash`).
 
-    A configuration has a number, its index: of its knobs' places the first changes fastest.
+    A configuration has a number, its index. The choice of the first knob changes fastest with it.
     """
 
     is_fallback = False
