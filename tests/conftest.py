@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,10 @@ from tilewright.node import install_immutability_guard
 # Tests start hundreds of processes. Where bytecode is not kept, each of them compiles a thousand files before it does anything.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that starts the tests in the background lets them ignore interrupts, which those of Ctrl-C, and processes that tests start, need.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anything declares a node type: constructors are generated for the guard.
 install_immutability_guard()
