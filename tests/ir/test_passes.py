@@ -76,9 +76,7 @@ def test_a_pass_called_by_itself_runs_at_any_level() -> None:
 
 
 def test_options_that_ask_for_records_warn() -> None:
-    with pytest.warns(
-        UserWarning, match=r"'relay.backend.use_meta_schedule' has no effect: there are no records of tuning"
-    ):
+    with pytest.warns(UserWarning, match=r"'relay.backend.use_meta_schedule' has no effect: builds take no records"):
         PassContext(config={"relay.backend.use_meta_schedule": True})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
