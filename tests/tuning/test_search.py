@@ -21,7 +21,7 @@ from tilewright.tuning.inputs import difference, random_inputs, signature_of
 from tilewright.tuning.measure import Argument, Failure, Measured, Run, Signature
 from tilewright.tuning.record import load
 from tilewright.tuning.search import Effort, Search
-from tilewright.tuning.session import Event, Limits, Session
+from tilewright.tuning.session import RECALLED, Event, Limits, Session
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,18 @@ def test_a_session_keeps_its_records_and_goes_on(func: PrimFunc, tmp_path: Path)
     assert not {tuple(r.candidate) for r in records} & set(names.built[2:])
     assert again.progress[0].seconds <= session.progress[0].seconds
     assert len(load(path)[0]) == 56
+
+
+def test_a_long_log_is_continued_by_its_fastest_records(func: PrimFunc, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    Session([task(func)], Names(), Formula(), Ignorant(), path).run(Limits(trials=RECALLED + 40, patience=100))
+    model, names = Perfect(), Names()
+    again = Session([task(func)], names, Formula(), model, path, seed=1)
+    assert model.learned == RECALLED
+    again.run(Limits(trials=60))
+    assert not {tuple(r.candidate) for r in load(path)[0][: RECALLED + 40]} & {
+        tuple(r.candidate) for r in again.records
+    }
 
 
 def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:

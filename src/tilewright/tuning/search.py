@@ -72,6 +72,10 @@ class Search:
             self.told(proposal, seconds)
         return proposal
 
+    def skip(self, candidate: Any) -> None:
+        """The search does not propose a candidate."""
+        self._known.add(self.space.key(candidate))
+
     def propose(self, count: int, effort: Effort, given: Sequence[Any] = ()) -> list[Proposal]:
         """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted. given: candidates to
         begin with, besides the best of those that were measured; by default they are drawn."""

@@ -21,6 +21,9 @@ from tilewright.tuning.record import Record, load, of_task
 from tilewright.tuning.search import Effort, Proposal, Search
 from tilewright.tuning.task import Task
 
+RECALLED = 64
+"""Records of a task that are scheduled again when its log is continued, the fastest ones: each takes tens of milliseconds."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -141,16 +144,20 @@ class Session:
                 report(Event(number, state.progress, records, made, time.monotonic() - begun))
 
     def _recall(self, state: _State, records: Sequence[Record]) -> None:
-        """Continues a task. The cost model learns from the records whose schedules are still accepted."""
-        found = []
+        """Continues a task. The cost model learns from its fastest records whose schedules are still accepted."""
+        known: list[tuple[float, int, Any]] = []
         for record in records:
             try:
                 candidate = state.task.space.read(record.candidate)
             except TVMError:
                 continue
-            proposal = state.search.recall(candidate, record.median)
+            state.search.skip(candidate)
+            known.append((record.median, len(known), candidate))
+        found = []
+        for seconds, _, candidate in sorted(known, key=lambda k: k[:2])[:RECALLED]:
+            proposal = state.search.recall(candidate, seconds)
             if proposal is not None:
-                found.append((proposal, record.median))
+                found.append((proposal, seconds))
         self._learn(state, [proposal for proposal, _ in found], [seconds for _, seconds in found])
         fastest = min(found, key=lambda pair: pair[1], default=None)
         if fastest is not None and fastest[1] < float("inf"):

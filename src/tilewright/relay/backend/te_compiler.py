@@ -109,6 +109,14 @@ def _prim_func(
     return prim.with_attr(attrs)
 
 
+def composed(
+    func: Function, name: str, in_place: Sequence[int], target: Target, plan: KernelPlan | None
+) -> tir.PrimFunc:
+    """The PrimFunc of a primitive function whose facts are known."""
+    with deep_recursion(), target, plan or Planner():
+        return _prim_func(TensorGraph(func), name, in_place, ())
+
+
 class TECompiler:
     """Compiles primitive functions. Structurally equal ones are compiled once."""
 
@@ -192,7 +200,7 @@ class TECompiler:
             plan = self._plan(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
-                compose = lambda: self.composed(func, name, facts.in_place, plan)  # noqa: E731
+                compose = lambda: composed(func, name, facts.in_place, self.target, plan)  # noqa: E731
                 return Kernel(name, compose, facts, source_of(func), digest, func, plan)
             with plan or Planner():
                 graph = TensorGraph(func)
@@ -220,11 +228,6 @@ class TECompiler:
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
-
-    def composed(self, func: Function, name: str, in_place: Sequence[int], plan: KernelPlan | None) -> tir.PrimFunc:
-        """The PrimFunc of a primitive function. in_place, plan: its known facts."""
-        with deep_recursion(), self.target, plan or Planner():
-            return _prim_func(TensorGraph(func), name, in_place, ())
 
     def _name(self, cards: Sequence[OpCard]) -> str:
         base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"

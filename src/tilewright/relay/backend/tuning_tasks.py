@@ -13,14 +13,12 @@ from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.targets import config_of
-from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.relay.backend.te_compiler import composed
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import Params
-from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.plan_space import PlanSpace
 from tilewright.target import Target
 from tilewright.target.virtual_device import Targets
-from tilewright.tir import PrimFunc
 from tilewright.tuning.task import Task
 
 
@@ -46,9 +44,5 @@ def tuning_tasks(mod: IRModule | Function, target: Targets = None, params: Param
 
 def _task(kernel: Kernel, target: Target, calls: int) -> Task:
     assert kernel.program is not None
-    space = PlanSpace(partial(_composed, kernel.program, kernel.name, kernel.in_place, target), target)
+    space = PlanSpace(partial(composed, kernel.program, kernel.name, kernel.in_place, target), target)
     return Task(kernel.name, kernel.digest.hex(), target, space, calls, kernel.flops, kernel.moved_bytes)
-
-
-def _composed(func: Function, name: str, in_place: tuple[int, ...], target: Target, plan: KernelPlan) -> PrimFunc:
-    return TECompiler(target).composed(func, name, in_place, plan)
