@@ -211,23 +211,27 @@ class _Digits:
         """Add a variable whose domain has a constant extent."""
         form = combine(form, self.forms.of(iv.dom.min), -1)
         radix = self._radix(form)
-        bound = f"{iv.var.name} = {value}"
+
+        def gap(why: str, injective: bool = True) -> None:
+            # The value is printed only here: most variables have no gap.
+            self._gap(iv, f"{iv.var.name} = {value} {why}", injective)
+
         if radix is None:
-            self._gap(iv, f"{bound} is not a mixed-radix number of the loops", False)
+            gap("is not a mixed-radix number of the loops", False)
             return
         if form.const:
-            self._gap(iv, f"{bound} does not start at {iv.dom.min}")
+            gap(f"does not start at {iv.dom.min}")
         digits, total, sources = radix
         self._take(digits, sources)
         extent = iv.dom.extent.value
         if total < extent:
-            self._gap(iv, f"{bound} takes only {total} of its {extent} values")
+            gap(f"takes only {total} of its {extent} values")
         elif total > extent and not self._is_limit(Lin(form.terms, form.const - extent)):
-            self._gap(iv, f"{bound} exceeds its domain of {extent} and no predicate stops it")
+            gap(f"exceeds its domain of {extent} and no predicate stops it")
         elif total > extent:
             self.met += 1
             if not _reaches(self.forms, self.leaf, form, extent):
-                self._gap(iv, f"{bound} may take less than its {extent} values")
+                gap(f"may take less than its {extent} values")
 
     def part_fused_numbers(self) -> None:
         """Add the digits of the fused numbers too, once for each number, even if several variables use digits of it."""
