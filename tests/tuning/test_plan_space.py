@@ -12,6 +12,7 @@ import tilewright as tvm
 from tilewright import relay
 from tilewright.relay.backend.tuning_tasks import tuning_tasks
 from tilewright.scheduling.database import PlanDatabase
+from tilewright.scheduling.plan_space import PlanSpace
 from tilewright.support.errors import TVMError
 from tilewright.tuning import log
 from tilewright.tuning.inputs import difference, random_inputs, signature_of
@@ -68,6 +69,19 @@ def test_candidates_compute_what_the_untuned_kernel_computes(tasks: list[Task]) 
             assert task.space.read(task.space.write(other)) == other
             candidate = other
         assert len(seen) > 1 or not candidate, task.name
+
+
+def test_kernels_that_candidates_share_are_those_of_each(tasks: list[Task]) -> None:
+    random, composed = Random(2), 0
+    for task in tasks:
+        assert isinstance(task.space, PlanSpace)
+        for _ in range(5):
+            candidate = task.space.draw(random)
+            alone = PlanSpace(task.space.compose, task.target)
+            assert tvm.ir.structural_equal(task.space.program(candidate), alone.program(candidate)), candidate
+        composed += len(task.space._composed)
+    # Some decisions are those of computes.
+    assert len(tasks) < composed < 5 * len(tasks)
 
 
 def test_what_does_not_fit_is_refused(tasks: list[Task]) -> None:

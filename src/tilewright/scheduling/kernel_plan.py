@@ -63,6 +63,19 @@ class KernelPlan(Planner, Decisions):
             self._of_computes = dict(self.decisions)
         self.decisions = dict(self._of_computes)
 
+    def takes_computes_of(self, other: KernelPlan) -> bool:
+        """Whether computes ask this plan for what they asked the other one for, and hear the same. Then their program is the same, and the
+        decisions are this plan's too."""
+        decided = other.decisions if other._of_computes is None else other._of_computes
+        for name, decision in decided.items():
+            if (
+                name in other.refused
+                or self.given.get(name, None if decision.by == "given" else decision.value) != decision.value
+            ):
+                return False
+        self.decisions = {n: d._replace(by="given" if n in self.given else d.by) for n, d in decided.items()}
+        return True
+
     def refuse_schedule(self, why: str) -> bool:
         """Takes back what is given for the schedule; `unfit` says why. False if nothing is."""
         names = [n for n in self.given if n not in (self._of_computes or {}) and n in self.decisions]

@@ -28,6 +28,7 @@ class PlanSpace(Space[Decisions]):
 
     def __init__(self, compose: Callable[[KernelPlan], PrimFunc], target: Target) -> None:
         self.compose, self.target = compose, target
+        self._composed: list[tuple[KernelPlan, PrimFunc]] = []
         self._programs: dict[str, IRModule] = {}
         self._choices: dict[str, Mapping[str, list[Any]]] = {}
         self._start: Decisions | None = None
@@ -100,5 +101,15 @@ class PlanSpace(Space[Decisions]):
         return self._choices[key]
 
     def _scheduled(self, plan: KernelPlan) -> IRModule:
+        return IRModule.from_expr(schedule_kernel(self._func(plan), self.target, plan))
+
+    def _func(self, plan: KernelPlan) -> PrimFunc:
+        """The kernel, unscheduled. Most candidates differ in what the schedule decides, and have it in common."""
+        for other, func in self._composed:
+            if plan.takes_computes_of(other):
+                return func
         func = self.compose(plan)
-        return IRModule.from_expr(schedule_kernel(func, self.target, plan))
+        if len(self._composed) >= KEPT:
+            self._composed.pop(0)
+        self._composed.append((plan, func))
+        return func
