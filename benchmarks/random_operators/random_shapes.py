@@ -147,13 +147,26 @@ def as_array(tensor: Any) -> Array:
 
 def measure(case: Case, path: Path | None, seconds: float, threads: int) -> dict[str, Any]:
     """One case: microseconds a call of each contestant, the ratio to the best peer, the largest difference from the peers."""
-    import torch
-
     given = arrays(case, 1)
     model = onnx_model(case, given)
+    found = measure_libraries(case, model, given, {"tilewright": build(case, model, path)}, seconds, threads)
+    return found | {"ratio": ratio_of(found["us"], "tilewright")}
+
+
+def measure_libraries(
+    case: Case, model: Any, given: dict[str, Array], libraries: dict[str, Any], seconds: float, threads: int
+) -> dict[str, Any]:
+    """Compiled models of a case, by the names of contestants, in turn with the peers: microseconds a call of each, the largest difference
+    from the peers."""
+    import torch
+
     inputs = {n: given[n] for n in case.inputs}
-    run, mine = tilewright_call(build(case, model, path), inputs)
-    calls: dict[str, Callable[[], Any]] = {"tilewright": run}
+    calls: dict[str, Callable[[], Any]] = {}
+    ours: list[list[Array]] = []
+    for name, library in libraries.items():
+        calls[name], written = tilewright_call(library, inputs)
+        ours.append(written)
+    mine = ours[0]
     theirs = [aligned(np.zeros_like(m)) for m in mine]
     if session := onnxruntime_call(case, model, inputs, theirs, threads):
         calls["onnxruntime"] = session
@@ -161,20 +174,31 @@ def measure(case: Case, path: Path | None, seconds: float, threads: int) -> dict
         if case.torch_call:
             place = tensor_of(aligned(np.zeros_like(mine[0])))
             calls["torch"] = case.torch_call({n: tensor_of(a) for n, a in given.items()}, place)
-        run()
+        for name in libraries:
+            calls[name]()
         error = 0.0
         if session:
             session()
-            error = max([difference(m, t) for m, t in zip(mine, theirs, strict=True)])
+            error = max([difference(m, t) for written in ours for m, t in zip(written, theirs, strict=True)])
         if "torch" in calls:
             expected = as_array(calls["torch"]())
             if expected.shape != mine[0].shape:
                 raise ValueError(f"{case}: torch's result is {expected.shape}, not {mine[0].shape}")
-            error = max(error, difference(mine[0], expected))
+            error = max([error, *[difference(written[0], expected) for written in ours]])
         times = time_calls(calls, seconds, REST if threads > 1 else 0)
-    ratio = times["tilewright"] / min([times[p] for p in PEERS if p in times])
-    return {"kind": case.kind, "name": case.name, "flops": case.flops, "us": times, "ratio": ratio, "error": error,
-            "tolerance": case.tolerance}  # fmt: skip
+    return {
+        "kind": case.kind,
+        "name": case.name,
+        "flops": case.flops,
+        "us": times,
+        "error": error,
+        "tolerance": case.tolerance,
+    }
+
+
+def ratio_of(us: dict[str, float], name: str) -> float:
+    """The time of a contestant relative to the faster peer's."""
+    return us[name] / min([us[p] for p in PEERS if p in us])
 
 
 class Peak:
