@@ -21,14 +21,17 @@ LEAST_PASSES = 6
 
 class KernelTime:
     """A kernel of a model: its median time and its work. `unit`: the element type of the factors of its multiply-adds; `peak`: the
-    machine's peak for these, in GFLOP/s; `fallbacks`: the steps that its schedule does without, with the reasons."""
+    machine's peak for these, in GFLOP/s; `fallbacks`: the steps that its schedule does without, with the reasons; `record`: seconds of the
+    record of tuning that decided the kernel, tuned and untuned, or None."""
 
-    __slots__ = ("bytes", "fallbacks", "flops", "microseconds", "name", "peak", "source", "unit")
+    __slots__ = ("bytes", "fallbacks", "flops", "microseconds", "name", "peak", "record", "source", "unit")
 
     def __init__(self, facts: Mapping[str, Any], microseconds: float, peak: Peak) -> None:
         self.name, self.source, self.microseconds = str(facts["name"]), str(facts.get("source", "")), microseconds
         self.flops, self.bytes = int(facts["flops"]), int(facts["bytes"])
         self.fallbacks = [str(f) for f in facts.get("fallbacks", ())]
+        found = facts.get("record")
+        self.record: tuple[float, float | None] | None = found and (found["seconds"], found["untuned"])
         self.unit, self.peak = peak.instruction.types[0], peak.rate / 1e9
 
 
@@ -125,9 +128,41 @@ def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
                 "percent_of_peak": 100 * rate / group[0].peak if flops else None,
                 "source": group[0].source,
                 "fallbacks": "; ".join(group[0].fallbacks),
+                **record_facts(group[0].record),
             }
         )
     return sorted(rows, key=lambda r: -r["us"])
+
+
+def record_facts(record: tuple[float, float | None] | None) -> dict[str, float | None]:
+    """What a row says of the record of its kernel: microseconds of a call as they were measured by the tuner, tuned and untuned."""
+    tuned, untuned = record or (None, None)
+    return {
+        "record_us": None if tuned is None else tuned * 1e6,
+        "record_untuned_us": None if untuned is None else untuned * 1e6,
+    }
+
+
+def tuned_share(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The share of the run time of kernels that come from records."""
+    return float(sum([r["share"] for r in rows if r["record_us"] is not None]))
+
+
+def tuned_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many kernels come from records, and how much of the run time they are."""
+    count = len([r for r in rows if r["record_us"] is not None])
+    if not count:
+        return []
+    return [
+        f"tuned: {count} of {len(rows)} kernels come from records; they are {tuned_share(rows):.1%} of the run time"
+    ]
+
+
+def tuned_cell(row: Mapping[str, Any]) -> str:
+    """The mark of a kernel that comes from a record: its time over that of the untuned kernel, as they were measured by the tuner."""
+    if row["record_us"] is None:
+        return ""
+    return "yes" if row["record_untuned_us"] is None else f"{row['record_us'] / row['record_untuned_us']:.2f}"
 
 
 def peaks_of(kernels: Sequence[KernelTime]) -> dict[str, float]:
@@ -151,19 +186,29 @@ def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table
     peaks = ", ".join([f"{unit} {peak:.0f}" for unit, peak in peaks_of(kernels).items()])
     table = Table(
         title=f"{title}: {total / 1e3:.2f} ms in {len(kernels)} kernel calls",
-        caption=Text("\n".join([f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}", *fallback_lines(ranked)])),
+        caption=Text(
+            "\n".join(
+                [
+                    f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}",
+                    *tuned_lines(ranked),
+                    *fallback_lines(ranked),
+                ]
+            )
+        ),
         caption_justify="left",
     )
     table.add_column("kernel", overflow="fold")
-    for column in ("calls", "us", "share", "GFLOP/s", "GB/s", "% of peak"):
+    marked = any([r["record_us"] is not None for r in ranked])
+    for column in ("calls", "us", "share", "GFLOP/s", "GB/s", "% of peak", *(["tuned"] if marked else [])):
         table.add_column(column, justify="right")
     for r in ranked[:top]:
         rates = [
             "" if r[k] is None else f"{r[k]:.{digits}f}"
             for k, digits in (("gflops", 1), ("gbytes", 1), ("percent_of_peak", 0))
         ]
-        table.add_row(r["kernel"], str(r["calls"]), f"{r['us']:.1f}", f"{r['share']:.1%}", *rates)
+        mark = [tuned_cell(r)] if marked else []
+        table.add_row(r["kernel"], str(r["calls"]), f"{r['us']:.1f}", f"{r['share']:.1%}", *rates, *mark)
     if len(ranked) > top:
         rest = sum([r["us"] for r in ranked[top:]])
-        table.add_row(f"({len(ranked) - top} more)", "", f"{rest:.1f}", f"{rest / total:.1%}", "", "", "")
+        table.add_row(f"({len(ranked) - top} more)", "", f"{rest:.1f}", f"{rest / total:.1%}")
     return table

@@ -19,6 +19,10 @@ def enabled() -> bool:
 class VirtualMachineProfiler(VirtualMachine):
     """A virtual machine whose runs can be profiled."""
 
+    def __init__(self, exe: Any, device: Any = None, memory_cfg: Any = None, depth_limit: int | None = None) -> None:
+        super().__init__(exe, device, memory_cfg, depth_limit)
+        self._tuned = profiling.tuned_kernels(exe)
+
     def profile(
         self,
         *args: Any,
@@ -26,8 +30,8 @@ class VirtualMachineProfiler(VirtualMachine):
         collectors: Sequence[profiling.MetricCollector] | None = None,
         **kwargs: Any,
     ) -> profiling.Report:
-        """One run of a function, after one to warm up, as a report with a row for each call of a kernel. Without arguments it
-        runs on what `set_input` set. Collectors watch the run as a whole."""
+        """One run of a function, after one to warm up, as a report with a row for each call of a kernel; kernels from records of tuning are
+        marked. Without arguments it runs on what `set_input` set. Collectors watch the run as a whole."""
         given = self._arguments(func_name, args, kwargs)
         if given:
             self._invoke(func_name, *given)
@@ -49,6 +53,7 @@ class VirtualMachineProfiler(VirtualMachine):
                 "Device": device,
                 "Count": profiling.Count(1),
                 "Argument Shapes": shapes,
+                **self._tuned.get(name, {}),
             }
             for name, seconds, shapes in records
         ]

@@ -276,6 +276,19 @@ def collect(
     return seconds, found
 
 
+def tuned_kernels(library: Any) -> dict[str, Any]:
+    """The kernels of a library that come from records of tuning: their columns of a report. "Tuned" is the time of the record over that of
+    the untuned kernel, as the tuner measured them; "yes" where the latter is not known."""
+    try:
+        facts = json.loads(library["get_metadata"]())
+    except AttributeError:
+        return {}
+    records = {k["name"]: k["record"] for k in facts.get("kernels", ()) if "record" in k}
+    return {
+        name: {"Tuned": Ratio(r["seconds"] / r["untuned"]) if r["untuned"] else "yes"} for name, r in records.items()
+    }
+
+
 def make_report(
     calls: Sequence[dict[str, Any]], seconds: Mapping[str, float], configuration: Mapping[str, Any]
 ) -> Report:
@@ -292,7 +305,9 @@ def make_report(
             "Count": Count(len(of_device)),
             "Device": name,
         }
-    return Report(calls, devices, configuration)
+    tuned = [c for c in calls if "Tuned" in c]
+    more = {"Percent in tuned kernels": Percent(sum([c["Percent"].value for c in tuned]))} if tuned else {}
+    return Report(calls, devices, {**configuration, **more})
 
 
 def profile_function(

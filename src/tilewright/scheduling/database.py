@@ -64,6 +64,10 @@ class PlanDatabase:
         """The decisions for a kernel (its digest) and a target; empty where there are none."""
         return self.plans.get((kernel, target), {})
 
+    def record(self, kernel: str, target: str) -> Record | None:
+        """The record whose decisions `find` returns; None where nothing was measured, or somebody decided otherwise."""
+        return self.measured.get((kernel, target))
+
     def of_problems(self, target: str) -> dict[str, Any]:
         """What is decided for a target about problems of programs, by the names of decisions."""
         found = [(kernel, plan) for (kernel, t), plan in self.plans.items() if t == target and kernel.endswith(")")]

@@ -30,20 +30,25 @@ if TYPE_CHECKING:
 def profile_command(build: Build, feed: Feed, threads: int | None, seconds: float, top: int, form: Form) -> None:
     """Measure each kernel of MODEL, a model file or a compiled library: time, rate, and share of the machine's peak.
 
+    Kernels that come from records of `tilewright tune` are marked: with their time over that of the untuned kernel, as the tuner measured
+    them.
+
     \b
     tilewright profile resnet50.onnx --threads 1 --top 10
     tilewright profile bert.so --input ids.npz --csv
+    tilewright profile resnet50.onnx --records resnet50.records
     """
     from tilewright import runtime
-    from tilewright.cli.profiling import peaks_of, profile_kernels, render_profile, rows_of
+    from tilewright.cli.profiling import peaks_of, profile_kernels, render_profile, rows_of, tuned_share
     from tilewright.cli.running import run_once
     from tilewright.cli.screen import progress
 
     executor = run_once(build, feed, threads).executor
     with progress("measuring") as report:
         kernels = profile_kernels(executor, seconds, runtime.num_threads(), report)
+    rows = rows_of(kernels)
     facts = {
         "model": str(build.model), "threads": runtime.num_threads(), "us": sum([k.microseconds for k in kernels]),
-        "peaks_gflops": peaks_of(kernels), "kernels": rows_of(kernels),
+        "peaks_gflops": peaks_of(kernels), "tuned_share": tuned_share(rows), "kernels": rows,
     }  # fmt: skip
-    form.show(facts, rows_of(kernels), lambda: [render_profile(kernels, top, build.model.name)])
+    form.show(facts, rows, lambda: [render_profile(kernels, top, build.model.name)])

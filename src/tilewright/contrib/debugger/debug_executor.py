@@ -193,7 +193,8 @@ class GraphModuleDebug(GraphModule):
         return timer(index)
 
     def profile(self, collectors: Sequence[reports.MetricCollector] | None = None, **input_dict: Any) -> reports.Report:
-        """One run, after one to warm up, as a report with a row for each node. Without collectors it is timed natively."""
+        """One run, after one to warm up, as a report with a row for each node; those that call kernels from records of tuning are marked.
+        Without collectors it is timed natively."""
         if input_dict:
             self.set_input(**input_dict)
         self._run()
@@ -211,6 +212,7 @@ class GraphModuleDebug(GraphModule):
         else:
             data: bytes = self.module["run_ops"]()
             seconds = list(struct.unpack(f"{len(data) // 8}d", data))
+        tuned = reports.tuned_kernels(self.module)
         calls: list[dict[str, Any]] = []
         totals: dict[str, float] = {}
         for i, (node, spent) in enumerate(zip(self.nodes, seconds, strict=True)):
@@ -226,6 +228,7 @@ class GraphModuleDebug(GraphModule):
                     "Count": reports.Count(1),
                     "Argument Shapes": self._argument_shapes(i),
                     "Hash": node["attrs"].get("hash", ""),
+                    **tuned.get(node["attrs"].get("func_name", ""), {}),
                     **extra.get(i, {}),
                 }
             )

@@ -44,6 +44,7 @@ from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.target import Target
 from tilewright.topi.planner import Planner
+from tilewright.tuning.record import Record
 
 __all__ = [
     "CCacheKey",
@@ -197,11 +198,11 @@ class TECompiler:
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
             stored = disk.get(key) if key else None
-            plan = self._plan(digest)
+            plan, record = self._plan(digest), self._record(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
                 compose = lambda: composed(func, name, facts.in_place, self.target, plan)  # noqa: E731
-                return Kernel(name, compose, facts, source_of(func), digest, func, plan)
+                return Kernel(name, compose, facts, source_of(func), digest, func, plan, record)
             with plan or Planner():
                 graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
@@ -215,7 +216,7 @@ class TECompiler:
             facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place)
             if key:
                 disk.put(key, json.dumps(facts).encode())
-            return Kernel(name, prim, facts, source_of(func), digest, func, plan)
+            return Kernel(name, prim, facts, source_of(func), digest, func, plan, record)
 
     def _plan(self, digest: bytes | None) -> KernelPlan | None:
         """A new plan with the decisions for the kernel in the file of the option `relay.plans`; None if the target's back end takes no
@@ -225,6 +226,12 @@ class TECompiler:
         if digest is None or self.kept is None:
             return KernelPlan(self.target)
         return KernelPlan(self.target, self.kept.find(digest.hex(), str(self.target)))
+
+    def _record(self, digest: bytes | None) -> Record | None:
+        """The record that the decisions of `_plan` come from."""
+        if digest is None or self.kept is None or not back_end_of(self.target).scheduled:
+            return None
+        return self.kept.record(digest.hex(), str(self.target))
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright import tir
 from tilewright.node import structural_digest
@@ -12,6 +12,7 @@ from tilewright.relay.backend.kernels.tensor_facts import (
 )
 from tilewright.relay.expr import Function
 from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.tuning.record import Record
 
 
 class Remarks(NamedTuple):
@@ -27,12 +28,13 @@ class Kernel:
     name: unique in its library; func: the PrimFunc, with inputs, outputs and dynamic sizes as parameters, which is composed at its first
     use; digest: identifies the kernel; told: whether this is the digest of its relay program, by which files of plans know it; flops,
     products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program: the relay function, or None for a call of
-    external code; plan: the decisions about the kernel, complete once it is scheduled, or None if the back end takes no schedules; remarks:
-    those from scheduling, once the kernel is compiled.
+    external code; plan: the decisions about the kernel, complete once it is scheduled, or None if the back end takes no schedules; record:
+    what was measured of these decisions, if they are a tuner's; remarks: those from scheduling, once the kernel is compiled.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "remarks", "source", "told", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "name", "plan", "products", "program", "record", "remarks", "source", "told",
+        "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -44,8 +46,9 @@ class Kernel:
         digest: bytes | None = None,
         program: Function | None = None,
         plan: KernelPlan | None = None,
+        record: Record | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan, self.record = plan, record
         self.remarks = Remarks({}, [])
         self.told = digest is not None
         self.name, self._digest, self.program, self.source = name, digest, program, source
@@ -71,3 +74,14 @@ class Kernel:
         if self._digest is None:
             self._digest = structural_digest(self.func)
         return self._digest
+
+    @property
+    def told_facts(self) -> dict[str, Any]:
+        """What the metadata of a library says of some kernels only, once they are compiled: fallbacks, and the seconds of the record that
+        decided the kernel, with those of the untuned kernel if they are known."""
+        facts: dict[str, Any] = {}
+        if self.remarks.fallbacks:
+            facts["fallbacks"] = self.remarks.fallbacks
+        if self.record is not None and not self.remarks.unfit:
+            facts["record"] = {"seconds": self.record.median, "untuned": self.record.untuned}
+        return facts

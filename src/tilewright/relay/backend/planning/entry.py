@@ -151,7 +151,7 @@ def metadata(
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),
                 "arg_bytes": [static_bytes(p.type) for p in c.args],
-                **({"fallbacks": c.kernel.remarks.fallbacks} if c.kernel.remarks.fallbacks else {}),
+                **c.kernel.told_facts,
                 **call_devices(c),
             }
             for c in plan.calls

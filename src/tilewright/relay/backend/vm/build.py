@@ -141,7 +141,7 @@ def compile(
                     "products": list(k.products),
                     "bytes": k.moved_bytes,
                     "source": k.source,
-                    **({"fallbacks": k.remarks.fallbacks} if k.remarks.fallbacks else {}),
+                    **k.told_facts,
                 }
                 for k in kernels.kernels
             ],
