@@ -140,3 +140,18 @@ def test_arguments_from_another_function() -> None:
     x, y = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     run(mod.with_functions({**mod.functions, **IRModule({"main": main}).functions}), [x, y], "main")
     np.testing.assert_array_equal(y, x + x)
+
+
+def test_errors_in_deep_nests_tell_the_loops_of_their_part() -> None:
+    """Python nests at most 20 blocks: what is inside is a function of its own, which has not all variables of the loops around it."""
+    a = tir.decl_buffer((4,), "float32", "a")
+    loops = [tir.Var(f"i{n}", "int32") for n in range(26)]
+    body: tir.Stmt = tir.BufferStore(a, tir.const(1.0, "float32"), [loops[0] + 4])
+    for v in reversed(loops):
+        body = tir.For(v, tir.const(0, "int32"), tir.const(2, "int32"), tir.ForKind.SERIAL, body)
+    handle = tir.Var("a", "handle")
+    func = tir.PrimFunc([handle], body, buffer_map={handle: a}).with_attr("global_symbol", "main")
+    with pytest.raises(
+        InterpError, match=r"write out of bounds: buffer a\[4\], shape \(4\)\n  in function main, at i0=0, i1=0, "
+    ):
+        run(func, [np.zeros(4, "float32")])

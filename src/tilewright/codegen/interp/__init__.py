@@ -130,8 +130,8 @@ class Interpreter:
                 if program is not None:
                     statement = program.places.get(line, statement)
                     for key, label in program.loops_at(line):
-                        text = f"{label}={frame.f_locals[key]}"
-                        if text not in found:
+                        # Deep nests are several Python functions, each of which has only the variables that it uses.
+                        if key in frame.f_locals and (text := f"{label}={frame.f_locals[key]}") not in found:
                             found.append(text)
         func: Any = self.mod.functions[self.mod.get_global_var(name)]
         where = f"in function {func.attrs.get('tilewright.packed_name', name)}" + (
