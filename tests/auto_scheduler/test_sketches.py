@@ -90,6 +90,16 @@ def test_changes_keep_the_sketch() -> None:
             ] == before
 
 
+def test_tiles_of_a_single_level_are_not_resized() -> None:
+    """Of the structure SRS the loop of the sum is split into one."""
+    dag, random = dag_of(matmul, 4, 8, 6), Random(0)
+    space = SketchSpace(Sampler(dag, MACHINE), generate(Problem(dag, MACHINE, "SRS")))
+    candidate = space.draw(random)
+    for _ in range(20):
+        candidate = space.neighbour(candidate, random)
+        same_results(dag, candidate)
+
+
 def test_lengths_are_divisors() -> None:
     found = factorizations(24, 2, 4)
     assert len(set(found)) == len(found) and (6, 4) in found and (24, 1) in found and (1, 6) not in found

@@ -114,7 +114,8 @@ class SketchSpace(Space[StateObject]):
     def _resized(self, candidate: StateObject, random: Random) -> StateObject | None:
         """Moves a factor from one loop of a split to another one."""
         steps = list(candidate.transform_steps)
-        splits = [i for i, s in enumerate(steps) if isinstance(s, Split) and s.extent is not None and s.extent > 1]
+        # A structure with a single level of a kind splits its loops into one.
+        splits = [i for i, s in enumerate(steps) if isinstance(s, Split) and s.lengths and (s.extent or 0) > 1]
         if not splits:
             return None
         place = random.choice(splits)
