@@ -56,6 +56,30 @@ def test_a_small_space_is_exhausted_and_refusals_are_asked_once(func: PrimFunc) 
     assert search.propose(4, Effort()) == []
 
 
+class Shy(Pairs):
+    """Finds no candidate in half of the tries."""
+
+    def draw(self, random: Random) -> tuple[int, int]:
+        return self._made(super().draw(random), random)
+
+    def neighbour(self, candidate: tuple[int, int], random: Random) -> tuple[int, int]:
+        return self._made(super().neighbour(candidate, random), random)
+
+    def crossed(self, first: tuple[int, int], second: tuple[int, int], random: Random) -> tuple[int, int]:
+        return self._made(super().crossed(first, second, random), random)
+
+    def _made(self, pair: tuple[int, int], random: Random) -> tuple[int, int]:
+        if random.random() < 0.5:
+            raise TVMError("nothing that was drawn fits together")
+        return pair
+
+
+def test_a_space_that_finds_no_candidate_is_asked_again(func: PrimFunc) -> None:
+    search = Search(Shy(func, side=4), Target("llvm"), Perfect(), Random(0))
+    found = [p.candidate for _ in range(5) for p in search.propose(4, Effort(population=16))]
+    assert set(found) == {(a, b) for a in range(4) for b in range(4) if (a + b) % 7}
+
+
 def test_a_search_without_time_still_proposes(func: PrimFunc) -> None:
     search = Search(Pairs(func), Target("llvm"), Perfect(), Random(0))
     assert 1 <= len(search.propose(8, Effort(seconds=0.0))) <= 8

@@ -7,7 +7,7 @@ which survive. A share of what is measured is drawn at random, so that the model
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
@@ -112,7 +112,8 @@ class Search:
         while len(found) < count and failures < ATTEMPTS * count:
             if found and time.monotonic() >= ends:
                 break
-            proposal = self._proposal(self.space.draw(self.random))
+            candidate = self._candidate(self.space.draw, self.random)
+            proposal = self._proposal(candidate) if candidate is not None else None
             if proposal is None or proposal.key in self._known or proposal.key in found:
                 failures += 1
             else:
@@ -129,9 +130,11 @@ class Search:
                 break
             first, second = self.random.choices(population, weights, k=2)
             if self.random.random() < effort.crossed and first is not second:
-                candidate = self.space.crossed(first.candidate, second.candidate, self.random)
+                candidate = self._candidate(self.space.crossed, first.candidate, second.candidate, self.random)
             else:
-                candidate = self.space.neighbour(first.candidate, self.random)
+                candidate = self._candidate(self.space.neighbour, first.candidate, self.random)
+            if candidate is None:
+                continue
             key = self.space.key(candidate)
             if key in known or key in made or key in self._known:
                 continue
@@ -139,6 +142,13 @@ class Search:
             if proposal is not None and proposal.key not in known:
                 made[proposal.key] = proposal
         return list(made.values())
+
+    def _candidate(self, make: Callable[..., Any], *args: Any) -> Any:
+        """What a space makes; None where it finds nothing that fits."""
+        try:
+            return make(*args)
+        except TVMError:
+            return None
 
     def _proposal(self, candidate: Any) -> Proposal | None:
         key = self.space.key(candidate)

@@ -29,7 +29,7 @@ class Space(ABC, Generic[Candidate]):
 
     @abstractmethod
     def draw(self, random: Random) -> Candidate:
-        """A candidate of the whole space."""
+        """A candidate of the whole space. Like `neighbour` and `crossed`, it may raise TVMError where it finds none that fits."""
 
     @abstractmethod
     def neighbour(self, candidate: Candidate, random: Random) -> Candidate:
