@@ -31,6 +31,7 @@ FAMILIES = (
     Family("tests.fuzz.relay_damage", 1, ("--vm",)),
     Family("tests.fuzz.relay_passes"),
     Family("tests.fuzz.relay_interp"),
+    Family("tests.fuzz.schedules", 4),
     Family("tests.fuzz.rpc_messages", 50),
 )
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import caches, families, relay_interp, relay_programs, shrink, worker
+from tests.fuzz import caches, families, relay_interp, relay_programs, schedules, shrink, worker
 from tests.fuzz import check as fuzz
 from tests.fuzz.forked import Died, forked
 from tests.fuzz.native import Guarded
@@ -202,6 +202,30 @@ def test_relay_programs_that_hang_or_end_the_process_are_told(capsys: pytest.Cap
     assert "seed 1: BAD process: the process died of SIGSEGV\n" in said
     assert "seed 2: BAD process: no result in 1 s of processor time\n" in said
     assert said.endswith("2 of 4 programs from seed 0 ran (50.0 %)\n")
+
+
+def test_schedules_of_all_kinds_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert schedules.main(["--count", "32", "--seed", "18"]) == 0
+    said = capsys.readouterr().out
+    assert all([f"{kind} right" in said for kind in ("plan", "trace", "sketch", "template")])
+    assert "32 schedules from seed 18, 0 failures" in said
+
+
+def test_a_schedule_that_computes_something_else_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = schedules.Checker.native
+
+    def wrong(checker: schedules.Checker, lowered: Any) -> list[Any]:
+        values = real(checker, lowered)
+        return (
+            [~a if a.dtype.kind in "iub" else a + a.dtype.type(3) for a in values]
+            if getattr(checker, "made", ())
+            else values
+        )
+
+    monkeypatch.setattr(schedules.Checker, "native", wrong)
+    found = schedules.check(2, 2)
+    assert not found.fates and len(found.finds) == 2
+    assert all([", schedule " in what and "other results: " in what and text for what, text in found.finds])
 
 
 def test_what_a_forked_check_raises_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
