@@ -84,6 +84,7 @@ PEERS = {
     for p in (
         Peer("tilewright", "tilewright", "float32", ("tilewright",), ours=True),
         Peer("tilewright_before", "tilewright", "float32", ("tilewright",), ours=True, python=BEFORE),
+        Peer("tilewright_tuned", "tilewright_tuned", "float32", ("tilewright",), ours=True),
         Peer("tilewright_library", "tilewright_library", "float32", ("tilewright",), ours=True),
         Peer("tilewright_c", "tilewright_c", "float32", ("tilewright",), ours=True),
         Peer("tilewright_zig", "tilewright_zig", "float32", ("tilewright", "ziglang"), ours=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from benchmarks.peers import Job, Run
@@ -12,14 +14,16 @@ def load(job: Job) -> None:
     import tilewright.relay  # noqa: F401
 
 
-def prepare(job: Job, target: str = "llvm") -> Run:
+def prepare(job: Job, target: str = "llvm", records: Path | None = None) -> Run:
+    """records: of tuning, whose fastest kernels are used."""
     import tilewright as tvm
     from tilewright import relay
     from tilewright.contrib import graph_executor
 
     mod, params = relay.frontend.from_onnx(job.path, shape={k: v.shape for k, v in job.inputs.items()})
     mod = relay.transform.FakeQuantizationToInteger()(mod)
-    with tvm.transform.PassContext(opt_level=3, config={"relay.build.precision": job.precision}):
+    options = {"relay.build.precision": job.precision} | ({"relay.plans": str(records)} if records else {})
+    with tvm.transform.PassContext(opt_level=3, config=options):
         library = relay.build(mod, target=target, params=params)
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     del mod, params, library

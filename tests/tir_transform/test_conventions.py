@@ -11,12 +11,15 @@ from tests.tir_transform.test_moving_code import calls
 from tests.tir_transform.thread.test_threads import module, nodes
 from tilewright import tir
 from tilewright.codegen.interp import run
+from tilewright.driver import build
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext
+from tilewright.runtime import ndarray as nd
 from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.testing import CompareBeforeAfter
 from tilewright.tir import transform as P
+from tilewright.tir.function import IN_PLACE
 
 
 @T.prim_func
@@ -61,6 +64,20 @@ def test_packed_functions_check_their_arguments() -> None:
     unknown = module(tir.Evaluate(tir.call_extern("int32", "h", m)))
     with pytest.raises(TVMError, match="main: m cannot be found from the arguments; make it a parameter"):
         P.MakePackedAPI()(unknown)
+
+
+def test_packed_functions_whose_parameters_share_memory() -> None:
+    @T.prim_func
+    def add(a: T.Buffer((1,), "float32"), b: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
+        T.func_attr({"global_symbol": "add", "tir.noalias": True, IN_PLACE: (1, 2)})
+        for i in range(8):
+            c[i] = b[i] + a[0]
+
+    func = P.MakePackedAPI()(IRModule({"add": add}))["add"]
+    assert IN_PLACE not in func.attrs and not func.attrs["tir.noalias"]
+    one, both = nd.array(np.ones(1, "float32")), nd.array(np.arange(8, dtype="float32"))
+    build(add, target="llvm")(one, both, both)
+    np.testing.assert_array_equal(both.numpy(), np.arange(1, 9, dtype="float32"))
 
 
 def test_the_entry_is_exposed_as_main() -> None:

@@ -16,7 +16,8 @@ import tilewright as tvm
 from tests.support.test_workers import until
 from tests.tuning import kernels
 from tilewright.support.object_kind import ELF, ObjectKind
-from tilewright.tuning.building import LocalBuilder
+from tilewright.tir.function import IN_PLACE
+from tilewright.tuning.building import LocalBuilder, compile_kernel
 from tilewright.tuning.measure import ENTRY, Failure, Source
 
 
@@ -46,6 +47,14 @@ def test_libraries_in_the_order_of_programs(builder: LocalBuilder, tmp_path: Pat
         tvm.runtime.load_module(built.path)[ENTRY](a, b)
         sums.append(b.numpy().sum())
     assert sums == [256, 257, 256]
+
+
+def test_kernels_that_write_in_place_have_arrays_apart(tmp_path: Path) -> None:
+    program = tvm.IRModule({"main": kernels.right.with_attr(IN_PLACE, (0, 1))})
+    library = compile_kernel(Source(program, tvm.target.Target("llvm")), tmp_path / "k")
+    a, b = tvm.nd.array(np.zeros(256, "float32")), tvm.nd.empty((256,))
+    tvm.runtime.load_module(library)[ENTRY](a, b)
+    assert (a.numpy() == 0).all() and (b.numpy() == 1).all()
 
 
 def test_libraries_for_other_machines(builder: LocalBuilder, tmp_path: Path) -> None:

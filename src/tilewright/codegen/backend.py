@@ -28,9 +28,6 @@ AOT = "aot"
 
 IS_SCHEDULED = "tir.is_scheduled"
 """Attribute of functions that are scheduled already."""
-IN_PLACE = "tilewright.in_place"
-"""Attribute of a kernel: the numbers of parameters that may share one memory. The kernel reads each of its elements before it writes
-it."""
 
 
 BLOCKS, LOOPS, VECTORS = "blocks", "loops", "vectors"
@@ -256,7 +253,6 @@ def evaluate(func: PrimFunc, arrays: Sequence[Any]) -> None:
 __all__ = [
     "AOT",
     "BLOCKS",
-    "IN_PLACE",
     "IS_SCHEDULED",
     "LOOPS",
     "VECTORS",

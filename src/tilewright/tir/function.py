@@ -16,6 +16,10 @@ from tilewright.tir.expr import HANDLE, Var
 from tilewright.tir.stmt import Stmt
 from tilewright.tir.substitution import Substitute
 
+IN_PLACE = "tilewright.in_place"
+"""Attribute of a kernel: the numbers of parameters that may share one memory. The kernel reads each of its elements before it writes
+it."""
+
 
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     """Parameters, of which handles are bound to buffers by `buffer_map`, and a body."""

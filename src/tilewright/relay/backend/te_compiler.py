@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.codegen.backend import IN_PLACE, IS_SCHEDULED, back_end_of
+from tilewright.codegen.backend import IS_SCHEDULED, back_end_of
 from tilewright.ir import IRModule, Op
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
@@ -43,6 +43,7 @@ from tilewright.relay.rewriting import card_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
 from tilewright.target import Target
+from tilewright.tir.function import IN_PLACE
 from tilewright.topi.planner import Planner
 from tilewright.tuning.record import Record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.backend import IN_PLACE
 from tilewright.codegen.llvm.expressions.arithmetic import Arithmetic
 from tilewright.codegen.llvm.expressions.bits import Bits
 from tilewright.codegen.llvm.expressions.calls import CallEmitter
@@ -17,6 +16,7 @@ from tilewright.codegen.llvm.functions.stmt import StmtEmitter
 from tilewright.codegen.llvm.functions.variables import Facts, Variables
 from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
 from tilewright.tir import AttrStmt, For, PrimFunc, Stmt
+from tilewright.tir.function import IN_PLACE
 
 COLD = "nounwind noinline optnone"
 """Attributes of functions that run once per call and only pass arguments on. LLVM compiles them without optimisation, in a tenth of the

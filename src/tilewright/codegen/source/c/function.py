@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.codegen.backend import IN_PLACE
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
 from tilewright.codegen.source.c.expr import Scope
 from tilewright.codegen.source.c.names import UNARY, Names, Text, ctype, function_name, kept
@@ -13,6 +12,7 @@ from tilewright.ir import DataType, GlobalVar
 from tilewright.node import Visitor, on
 from tilewright.tir import AttrStmt, BufferLoad, BufferStore, Call, For, PrimFunc, Stmt, Var
 from tilewright.tir.analysis import undefined_vars
+from tilewright.tir.function import IN_PLACE
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.c.module import ModuleEmitter

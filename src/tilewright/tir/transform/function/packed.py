@@ -20,7 +20,7 @@ from tilewright.target import Target
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
-from tilewright.tir.function import PrimFunc
+from tilewright.tir.function import IN_PLACE, PrimFunc
 from tilewright.tir.op import call_intrin, call_packed, if_then_else, isnullptr, reinterpret, ret
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import used_vars
@@ -283,6 +283,9 @@ class _Packed:
             body = wrap(body)
         # Only functions with this attribute have arguments that never overlap; callers of others may pass one array twice.
         attrs = {**func.attrs, "tir.noalias": func.attrs.get("tir.noalias", False)}
+        if attrs.pop(IN_PLACE, ()):
+            # The numbers are those of parameters that are gone.
+            attrs["tir.noalias"] = False
         attrs["calling_conv"] = 1
         attrs["tilewright.packed_name"] = self.name
         attrs["global_symbol"] = PREFIX + self.name
