@@ -144,33 +144,44 @@ def conv(height: int, width: int, channels: int, filters: int, tile_w: int) -> P
     return PrimFunc((x, w, bias, y), body, attrs={"global_symbol": "conv", "calling_conv": AOT})
 
 
-PEAK_CHAINS, PEAK_STEPS = 24, 4096
+PEAK_STEPS = 4096
+
+
+def peak_lanes(target: Target) -> int:
+    """The float32 numbers in a vector of the target."""
+    return target.cpu.vector_bits // 32
+
+
+def peak_chains(target: Target) -> int:
+    """Independent multiply-adds of the peak's loop: more than are in flight at once, few enough to stay in registers."""
+    return target.cpu.core.registers * 3 // 4
 
 
 def peak_text(target: Target) -> str:
     """A function of independent FMA chains in registers."""
-    chains = range(PEAK_CHAINS)
-    lines = [f"declare <{LANES} x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"]
-    lines += [
-        "define i32 @peak(ptr %args) {",
-        "entry:",
-        "  %p = load ptr, ptr %args",
-        "  %x = load <16 x float>, ptr %p",
-    ]
+    chains, lanes = range(peak_chains(target)), peak_lanes(target)
+    vector = f"<{lanes} x float>"
+    lines = [f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})"]
+    lines += ["define i32 @peak(ptr %args) {", "entry:", "  %p = load ptr, ptr %args", f"  %x = load {vector}, ptr %p"]
     lines += ["  br label %loop", "loop:", "  %k = phi i64 [ 0, %entry ], [ %k1, %loop ]"]
-    lines += [f"  %a{c} = phi <16 x float> [ splat (float {float(c)}), %entry ], [ %b{c}, %loop ]" for c in chains]
+    lines += [f"  %a{c} = phi {vector} [ splat (float {float(c)}), %entry ], [ %b{c}, %loop ]" for c in chains]
     lines += [
-        f"  %b{c} = call <16 x float> @llvm.fma.v16f32(<16 x float> %a{c}, <16 x float> %x, <16 x float> %x)"
-        for c in chains
+        f"  %b{c} = call {vector} @llvm.fma.v{lanes}f32({vector} %a{c}, {vector} %x, {vector} %x)" for c in chains
     ]
     lines += ["  %k1 = add i64 %k, 1", f"  %c = icmp ult i64 %k1, {PEAK_STEPS}", "  br i1 %c, label %loop, label %done"]
     lines += ["done:"]
     total = "%b0"
     for c in chains[1:]:
-        lines.append(f"  %s{c} = fadd <16 x float> {total}, %b{c}")
+        lines.append(f"  %s{c} = fadd {vector} {total}, %b{c}")
         total = f"%s{c}"
-    lines += [f"  store <16 x float> {total}, ptr %p", "  ret i32 0", "}"]
+    lines += [f"  store {vector} {total}, ptr %p", "  ret i32 0", "}"]
     return "\n".join(lines)
+
+
+def peak_kernel(target: Target) -> Kernel:
+    """The peak of multiply-adds of float32 on one core."""
+    flops = 2.0 * peak_lanes(target) * peak_chains(target) * PEAK_STEPS
+    return Kernel("peak", None, flops, [peak_lanes(target)], target, peak_text(target))
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:
@@ -254,7 +265,7 @@ def main(argv: list[str] | None = None) -> None:
     takes_json(parser)
     options = parser.parse_args(argv)
     target = Target("llvm")
-    peak = Kernel("peak", None, 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS, [LANES], target, peak_text(target))
+    peak = peak_kernel(target)
     kernels = []
     for m, n, k, tm, tn, unroll in ((112, 256, 384, 14, 32, 4), (114, 256, 384, 6, 64, 4), (196, 512, 256, 14, 32, 4)):
         func = gemm(m, n, k, tm, tn, unroll)

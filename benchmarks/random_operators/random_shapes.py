@@ -205,12 +205,10 @@ class Peak:
     """GFLOP/s of independent multiply-adds in registers, measured now and again."""
 
     def __init__(self) -> None:
-        from benchmarks.machine_code.kernels import LANES, PEAK_CHAINS, PEAK_STEPS, Kernel, peak_text
+        from benchmarks.machine_code.kernels import peak_kernel
         from tilewright.target import Target
 
-        target = Target("llvm")
-        flops = 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS
-        self.kernel = Kernel("peak", None, flops, [LANES], target, peak_text(target))
+        self.kernel = peak_kernel(Target("llvm"))
 
     def rate(self) -> float:
         self.kernel.sample()
