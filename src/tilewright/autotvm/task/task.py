@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, overload
 
 from tilewright import te
@@ -54,6 +55,19 @@ def _placeholders(given: Sequence[Any], outs: Sequence[te.Tensor]) -> list[te.Te
     return [t for t in flat if t in read] + [t for t in read if t not in flat]
 
 
+TASK_TABLE: dict[str, TaskTemplate] = {}
+"""Templates by name."""
+ROOMS = (".x86", ".arm_cpu")
+"""The ends of names of templates of this package, which are those of folders of topi."""
+
+
+def template_named(name: str) -> TaskTemplate | None:
+    """The template of a name; None if this process has none. Those of this package register themselves when they are first asked for."""
+    if name not in TASK_TABLE and name.endswith(ROOMS):
+        import_module(f"tilewright.topi{name[name.rindex('.') :]}")
+    return TASK_TABLE.get(name)
+
+
 class MissingTask:
     """In place of a template that this process does not know: a record of a log is read without it."""
 
@@ -65,10 +79,6 @@ class MissingTask:
             f"there is no template {self.taskname!r} in this process: import the module that registers it"
             " (@autotvm.template, @autotvm.register_topi_compute)"
         )
-
-
-TASK_TABLE: dict[str, TaskTemplate] = {}
-"""Templates by name."""
 
 
 class Task:
@@ -83,7 +93,7 @@ class Task:
         self.args = tuple(args)
         self.kwargs: Mapping[str, Any] = {}
         self.config_space: ConfigSpace | None = None
-        self.func: Function = TASK_TABLE.get(name) or MissingTask(name)
+        self.func: Function = template_named(name) or MissingTask(name)
         self.flop: float | None = None
         self.target: Target | None = None
         self.target_host: Target | None = None
@@ -109,7 +119,7 @@ class Task:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.func = TASK_TABLE.get(self.name) or MissingTask(self.name)
+        self.func = template_named(self.name) or MissingTask(self.name)
 
     def __repr__(self) -> str:
         return f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
