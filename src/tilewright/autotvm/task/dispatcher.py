@@ -46,6 +46,10 @@ class DispatchContext:
             )
         return found
 
+    def known(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
+        """The configuration that this context has for a workload, without asking others and without making one."""
+        return self._query_inside(target, workload)
+
     def update(self, target: Any, workload: Workload | None, cfg: ConfigSpace) -> None:
         """Sets the configuration for a workload on a target."""
         raise NotImplementedError(f"{type(self).__name__} does not take configurations")
@@ -60,6 +64,22 @@ class DispatchContext:
 
     def __exit__(self, *_: object) -> None:
         DispatchContext.current = self._outer.pop()
+
+
+def recorded(target: Any, workload: Workload) -> ConfigSpace | None:
+    """The configuration that the contexts have for a workload, other than a fallback; None if there is none."""
+    context = DispatchContext.current
+    while True:
+        found = context.known(target, workload)
+        if found is not None or not context._outer:
+            return None if found is not None and found.is_fallback else found
+        context = context._outer[-1]
+
+
+def has_records() -> bool:
+    """Whether a context may have configurations for workloads."""
+    context = DispatchContext.current
+    return not isinstance(context, FallbackContext) or any([not c.is_fallback for c in context.memory.values()])
 
 
 class ApplyConfig(DispatchContext):
@@ -127,6 +147,9 @@ class FallbackContext(DispatchContext):
                 )
             self.memory[key] = FallbackConfigEntity()
         return self.memory[key]
+
+    def known(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
+        return self.memory.get((str(target), workload))
 
     def clear_cache(self, target: Any, workload: Workload | None) -> None:
         """Forgets the configuration of a workload."""

@@ -120,6 +120,13 @@ class ApplyGraphBest(DispatchContext):
             self._known[key] = FallbackConfigEntity()
         return self._known[key]
 
+    def known(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
+        """The configuration of the next record if it is of the workload, else what the workload was given before."""
+        following = self._records[self._counter : self._counter + 1]
+        if following and following[0][0].task.workload == workload:
+            return self._query_inside(target, workload)
+        return self._known.get((str(target), workload))
+
     def update(self, target: Any, workload: Workload | None, cfg: ConfigSpace) -> None:
         self._known[str(target), workload] = cfg
 

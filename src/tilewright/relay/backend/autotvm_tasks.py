@@ -56,11 +56,10 @@ def extract_from_multiple_program(
     wanted = None if ops is None else [Op.get(op) if isinstance(op, str) else op for op in ops]
     env = TaskExtractEnv.get()
     env.reset(wanted)
-    with chosen, deep_recursion(), _unconfigured():
-        optimized = [optimize(mod, config, given)[0] for mod, given in zip(mods, params, strict=True)]
-        with env:
-            for module in optimized:
-                _call_templates(module, wanted)
+    with chosen, deep_recursion(), _unconfigured(), env:
+        # A pass collects the workloads of the templates of this package.
+        for mod, given in zip(mods, params, strict=True):
+            _call_templates(optimize(mod, config, given)[0], wanted)
         return [task for name, args in env.get_tasks() for task in _task(name, args, chosen)]
 
 

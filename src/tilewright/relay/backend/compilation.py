@@ -79,6 +79,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *tuned(transform.ProductsOfBytes()),
         transform.EliminateCommonSubexpr(),
         *tuned(
+            transform.ApplyTemplates(),
             transform.CombineSmallProducts(),
             transform.CombineSmallConvolutions(),
             transform.SliceSplits(),

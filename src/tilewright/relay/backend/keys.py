@@ -18,6 +18,7 @@ from tilewright.target import Target
 
 COMPILER_ROOMS = (
     "arith",
+    "autotvm",
     "codegen",
     "driver",
     "ir",

@@ -59,7 +59,8 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     context = PassContext.current()
     # This package sets only one attribute of operators itself: the effects of intrinsics.
     given = any([key != "TCallEffectKind" for _, key in Op._properties])
-    if len(config.targets) > 1 or context.instruments or given or adds_lowering_passes() or _plan_is_given():
+    told_otherwise = adds_lowering_passes() or _plan_is_given() or _configurations_are_given()
+    if len(config.targets) > 1 or context.instruments or given or told_otherwise:
         return None
     nodes = [e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f)]
     calls = [e for e in nodes if isinstance(e, Call) and type(e.op) is Op]
@@ -78,6 +79,12 @@ def _plan_is_given() -> bool:
     """Whether a program has set a GraphPlan. It has not if GraphPlan is not imported, which models from the cache do not need."""
     room = sys.modules.get("tilewright.scheduling.graph_plan")
     return room is not None and room.given_plan() is not None
+
+
+def _configurations_are_given() -> bool:
+    """Whether a context of AutoTVM has configurations for templates. None has if its module is not imported."""
+    room = sys.modules.get("tilewright.autotvm.task.dispatcher")
+    return room is not None and room.has_records()
 
 
 def _is_foreign(call: Call) -> bool:

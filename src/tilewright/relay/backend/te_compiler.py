@@ -116,7 +116,8 @@ def composed(
 ) -> tir.PrimFunc:
     """The PrimFunc of a primitive function whose facts are known."""
     with deep_recursion(), target, plan or Planner():
-        return _prim_func(TensorGraph(func), name, in_place, ())
+        graph = TensorGraph(func)
+        return _prim_func(graph, name, in_place, (), graph.schedule_given(target))
 
 
 class TECompiler:
@@ -208,7 +209,7 @@ class TECompiler:
                 graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
-            own = None if sizes else graph.schedule_of_program(self.target)
+            own = None if sizes else graph.schedule_given(self.target)
             prim = _prim_func(graph, name, in_place, sizes, own)
             # After the operators, since those without a kernel report that, and why, even if sizes are unknown.
             traffic = _argument_bytes(func, sizes)

@@ -23,12 +23,13 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 import numpy as np
 
-from tilewright import topi
+from tilewright import te, topi
 from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
 from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleWrapper, const, register_operators
 from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
+from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
 
 ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
@@ -182,6 +183,11 @@ class OpCard(Attrs, metaclass=CardMeta):
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """How to run on blocked data. args: the layouts of the arguments ("NCHW16c"; None: plain). Returns None if the operator
         needs plain layouts. ELEMWISE and BROADCAST cards need no rule."""
+        return None
+
+    def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
+        """The schedule of a kernel that has this call as its anchor, from the results of the kernel. None: the rules of the target
+        schedule it."""
         return None
 
     @classmethod

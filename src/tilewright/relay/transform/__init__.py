@@ -54,6 +54,7 @@ from tilewright.relay.transform.memory.device_planner import PlanDevices
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
 from tilewright.relay.transform.operators.legalize import Legalize
+from tilewright.relay.transform.operators.templates import ApplyTemplates
 from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.operators.transposed_conv import TransposedConvolutions
 from tilewright.relay.transform.operators.window_products import ProductsOfWindows
@@ -100,6 +101,7 @@ ToANormalFormExpr = to_anf
 
 __all__ = [
     "AlterOpLayout",
+    "ApplyTemplates",
     "AnnotateSpans",
     "AnnotateTarget",
     "AnnotateUsedMemory",

@@ -98,14 +98,17 @@ class TensorGraph:
             inputs, card = [self.values[a] for a in node.args], card_of(node)
             given = registered_compute(node.op, card, inputs, node.checked_type)
             if given is None:
+                if type(card).schedule is not OpCard.schedule:
+                    self.schedules.append((card, type(card).schedule))
                 return card.compute(*inputs)
             if given.schedule is not None:
                 self.schedules.append((card, given.schedule))
             return given.results
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
 
-    def schedule_of_program(self, target: Target) -> te.Schedule | None:
-        """The schedule by the function that a program registered for the anchor; None without one, or if it changes no stage."""
+    def schedule_given(self, target: Target) -> te.Schedule | None:
+        """The schedule by the card of the anchor or by the function that a program registered for it; None without one, or if it changes
+        no stage."""
         if not self.schedules:
             return None
         card, schedule = max(self.schedules, key=lambda found: found[0].fuse)

@@ -1,0 +1,156 @@
+"""The templates of AutoTVM that operators have, and calls of them.
+
+By operator and keys of the target:
+
+    nn.dense          dense_nopack.x86, dense_pack.x86
+    nn.batch_matmul   batch_matmul.x86
+    nn.conv2d         conv2d_NCHWc.x86, depthwise_conv2d_NCHWc.x86; on arm_cpu conv2d_nchw_spatial_pack.arm_cpu,
+                      conv2d_nchw_winograd.arm_cpu, depthwise_conv2d_nchw.arm_cpu
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilewright import te
+from tilewright.autotvm.task.dispatcher import has_records, recorded
+from tilewright.autotvm.task.space.config import ConfigSpace
+from tilewright.autotvm.task.topi_integration import TaskExtractEnv
+from tilewright.autotvm.task.workload import args_to_workload
+from tilewright.relay.cards.card import constructor
+from tilewright.relay.expr import Call, Expr, Function, const
+from tilewright.relay.op.convolution import conv
+from tilewright.relay.op.layers import neural
+from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of
+from tilewright.target import Target
+from tilewright.topi.nn.winograd import winograd_transform_matrices
+from tilewright.topi.utils import get_const_int, get_pad_tuple
+
+Candidate = tuple[str, list[Any]]
+"""The name of a template, and its arguments; tensors are placeholders."""
+DTYPES = ("float32", "float64")
+
+
+def with_templates(func: Function, target: Target) -> Function:
+    """A function with calls of templates for operators that have a record. While tasks are extracted, it stays as it is, and the
+    workloads of its operators are collected."""
+    env = TaskExtractEnv.current
+    tracing = env is not None and env.tracing
+    if not (tracing or has_records()):
+        return func
+    return rewrite_calls(func, lambda call: _collected(call, target, env) if tracing else _applied(call, target))
+
+
+def _collected(call: Call, target: Target, env: Any) -> None:
+    if env.wanted_relay_ops is None or call.op in env.wanted_relay_ops:
+        for name, args in candidates(call, target):
+            env.add_task(name, args)
+
+
+def _applied(call: Call, target: Target) -> Expr | None:
+    """The call of the template whose record is the fastest."""
+    best: tuple[tuple[Any, ...], Any] | None = None
+    for name, args in candidates(call, target):
+        workload = args_to_workload(args, name)
+        config = recorded(target, workload)
+        if config is not None and (best is None or (config.cost or 0) < (best[1].cost or 0)):
+            best = workload, config
+    if best is None:
+        return None
+    workload, config = best
+    data, weight = call.args
+    known, pack = constant_of(weight), PACKERS.get(workload[0])
+    if known is not None and pack is not None:
+        weight = const(np.ascontiguousarray(pack(known, config)))
+    result = tensor_of(call)
+    return constructor("nn.contrib_autotvm_template")(
+        data,
+        weight,
+        workload=json.dumps(workload),
+        config=json.dumps(config.to_json_dict()),
+        shape=static_shape(call),
+        dtype=str(result.dtype),
+        span=call.span,
+    )
+
+
+def candidates(call: Call, target: Target) -> Iterator[Candidate]:
+    """The templates that compute a call, of floating-point tensors of static shapes, on a target."""
+    if not is_op(call, "nn.dense", "nn.batch_matmul", "nn.conv2d") or len(call.args) != 2:
+        return
+    if any([call.operator.get_attr(key) is not None for key in ("FTVMStrategy", "FTVMCompute")]):
+        return
+    shapes = [static_shape(a) for a in call.args]
+    types = {str(tensor_of(e).dtype) for e in (*call.args, call)}
+    if "cpu" not in target.keys or None in shapes or len(types) > 1 or not types <= {*DTYPES}:
+        return
+    (dtype,) = types
+    data, weight = (te.placeholder(shape, dtype) for shape in shapes if shape is not None)
+    if is_op(call, "nn.dense"):
+        if len(data.shape) == 2:
+            yield "dense_nopack.x86", [data, weight, None, dtype]
+            yield "dense_pack.x86", [data, weight, None, dtype]
+    elif is_op(call, "nn.batch_matmul"):
+        card = card_of(call, neural.batch_matmul)
+        yield (
+            "batch_matmul.x86",
+            [data, weight, static_shape(call), dtype, bool(card.transpose_a), bool(card.transpose_b)],
+        )
+    else:
+        yield from _of_convolution(call, target, data, weight, dtype)
+
+
+def _of_convolution(call: Call, target: Target, data: te.Tensor, weight: te.Tensor, dtype: str) -> Iterator[Candidate]:
+    card = card_of(call, conv.conv2d)
+    if card.data_layout != "NCHW" or card.kernel_layout != "OIHW" or card.out_layout not in ("", "NCHW"):
+        return
+    (_, channels, _, _), (filters, within, *kernel) = ([get_const_int(d) for d in t.shape] for t in (data, weight))
+    strides, dilation = ((v[0], v[-1]) for v in (tuple(card.strides), tuple(card.dilation)))
+    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)])
+    args = [data, weight, strides, (*before, *after), dilation]
+    depthwise = card.groups == channels and within == 1 and channels > 1
+    if depthwise and "arm_cpu" in target.keys:
+        yield "depthwise_conv2d_nchw.arm_cpu", [*args, dtype]
+    elif depthwise:
+        if filters == channels:
+            yield "depthwise_conv2d_NCHWc.x86", [*args, "NCHW", "NCHW", dtype]
+    elif card.groups == 1 and "arm_cpu" in target.keys:
+        yield "conv2d_nchw_spatial_pack.arm_cpu", [*args, dtype]
+        if kernel == [3, 3] and strides == dilation == (1, 1):
+            yield "conv2d_nchw_winograd.arm_cpu", [*args, dtype]
+    elif card.groups == 1:
+        yield "conv2d_NCHWc.x86", [*args, "NCHW", "NCHW", dtype]
+
+
+def _panels(weight: np.ndarray, config: ConfigSpace) -> np.ndarray:
+    """Weights (N, K) as (N / b, K, b)."""
+    block = config["tile_x"].size[-1]
+    return weight.reshape(-1, block, weight.shape[1]).transpose(0, 2, 1)
+
+
+def _blocks_of_filters(weight: np.ndarray, config: ConfigSpace) -> np.ndarray:
+    """Weights (O, C, KH, KW) as (O / b, C, KH, KW, b)."""
+    block = config["tile_co"].size[-1]
+    return weight.reshape(-1, block, *weight.shape[1:]).transpose(0, 2, 3, 4, 1)
+
+
+def _transformed(weight: np.ndarray, config: ConfigSpace) -> np.ndarray:
+    """Weights (O, C, 3, 3) as (6, 6, O / b, C, b), transformed."""
+    block = config["tile_k"].size[-1]
+    matrix = winograd_transform_matrices(4, weight.shape[2])[2]
+    made: np.ndarray = np.einsum("okyx,ey,fx->efok", weight, matrix, matrix, optimize=True).astype(weight.dtype)
+    return made.reshape(*made.shape[:2], -1, block, made.shape[3]).transpose(0, 1, 2, 4, 3)
+
+
+PACKERS: dict[str, Callable[[np.ndarray, ConfigSpace], np.ndarray]] = {
+    "dense_pack.x86": _panels,
+    "conv2d_nchw_spatial_pack.arm_cpu": _blocks_of_filters,
+    "conv2d_nchw_winograd.arm_cpu": _transformed,
+}
+"""How constant weights are packed for a template."""
+
+__all__ = ["candidates", "with_templates"]
