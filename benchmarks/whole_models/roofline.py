@@ -36,8 +36,8 @@ LEAST_PASSES = 7
 def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
     """All calls of kernels of a model, in order, with their medians in microseconds; peak and bandwidths."""
     import tilewright as tvm
-    from benchmarks.machine_code.bandwidth import Bandwidth
     from tilewright import relay
+    from tilewright.cli.bandwidth import Bandwidth
     from tilewright.cli.peak import Peak
     from tilewright.contrib import graph_executor
 

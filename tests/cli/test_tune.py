@@ -1,4 +1,4 @@
-"""`tilewright tune`: records that builds use, a log that is continued, Ctrl-C, bad input."""
+"""`tilewright tune`: records that builds use, operators alone, a log that is continued, pages, Ctrl-C, bad input."""
 
 from __future__ import annotations
 
@@ -12,25 +12,64 @@ from tilewright.tuning.record import load
 from tilewright.tuning.session import Session
 
 
-def test_a_model_is_tuned_and_goes_on(tmp_path: Path) -> None:
-    model, log, library = dense_model(tmp_path / "m.onnx"), tmp_path / "m.records", tmp_path / "m.so"
-    first = command("tune", model, "--trials", "4", "--threads", "1", "-o", library, "--json")
+def test_a_model_is_tuned_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, log, library, page = [tmp_path / name for name in ("m.onnx", "m.records", "m.so", "m.html")]
+    monkeypatch.setattr("tilewright.cli.tuner.beside.SECONDS", 0.5)
+    dense_model(model)
+    first = command("tune", model, "--trials", "4", "--threads", "1", "-o", library, "--html", page, "--json")
     assert first.code == 0, first.err
     facts = json.loads(first.out)
     records, refused = load(log)
     assert facts["measured"] == len(records) == 4 and not refused
-    assert facts["ratio"] > 0 and [c["contestant"] for c in facts["milliseconds"]] == ["untuned", "tuned"]
-    assert all([k["us"] > 0 and k["calls"] == 1 for k in facts["kernels"]])
+    assert all([k["us"] > 0 and k["calls"] == 1 and k["shapes"].count("->") == 1 for k in facts["kernels"]])
+    assert all([0 < k["percent_of_roofline"] <= 100 and 0 <= k["may_save"] < k["share"] for k in facts["kernels"]])
+    assert sum([k["tried"] for k in facts["kernels"]]) == 4 and facts["history"][-1]["candidates"] == 4
+    assert sum([k["share"] for k in facts["kernels"]]) == pytest.approx(1.0)
+    if facts["kernels_from_records"]:
+        assert facts["ratio"] > 0 and [c["contestant"] for c in facts["milliseconds"]] == ["untuned", "tuned"]
+    else:
+        assert "nothing was gained" in facts["remarks"][0] and "ratio" not in facts
+    assert facts["remarks"][-1].startswith(f"{library}: ")
+    assert "worth tuning" in first.err
     assert command("run", library).code == 0
+    assert page.read_text().count("<tr><td") == len(facts["kernels"]) and "http-equiv" not in page.read_text()
     second = command("tune", model, "--trials", "2", "--threads", "1", "--log", log)
     assert second.code == 0, second.err
-    assert "% of peak" in second.out and f"records: {log}" in second.out
+    assert "% of roofline" in second.out and f"records: {log}" in second.out
     texts = [json.dumps(r.candidate, sort_keys=True) + r.task for r in load(log)[0]]
-    assert len(texts) == len(set(texts)) == 6
+    # What was the fastest is measured again.
+    assert len(set(texts)) == 6
     assert command("bench", model, "--records", log, "--no-peer", "--duration", "0.1").code == 0
 
 
-def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = command("tune", "--shapes", "relu(dense(4x32, 64x32))", "--shapes", "softmax(8x128)", "--list", "--csv")
+    assert listed.code == 0, listed.err
+    assert listed.out.startswith("kernel,shapes,calls,us,share,least_us,percent_of_roofline,may_save,")
+    assert 'dense_pack_nn_relu,"4x32, ' in listed.out and "fused_nn_softmax,8x128 -> 8x128," in listed.out
+    assert not (tmp_path / "operators.records").exists()
+    done = command(
+        "tune",
+        "--shapes",
+        "relu(dense(4x32, 64x32))",
+        "--shapes",
+        "softmax(8x128)",
+        "--only",
+        "softmax",
+        "--trials",
+        "2",
+    )
+    assert done.code == 0, done.err
+    assert "2 operators" in done.out and "fused_nn_softmax" in done.out and "dense" not in done.out
+    assert {r.name for r in load(tmp_path / "operators.records")[0]} == {"fused_nn_softmax"}
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_was_measured_before_ctrl_c_is_kept(
+    written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --output the library is made of what there is; without, the command ends at once."""
     model, real, rounds = dense_model(tmp_path / "m.onnx"), Session._measure, []
 
     def measure(*args: object) -> object:
@@ -40,12 +79,16 @@ def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: py
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Session, "_measure", measure)
-    done = command("tune", model, "--time", "60s", "--threads", "1")
+    monkeypatch.setattr("tilewright.cli.tuner.beside.SECONDS", 0.2)
+    more = ["-o", tmp_path / "m.so"] if written else []
+    done = command("tune", model, "--time", "60s", "--threads", "1", "--html", tmp_path / "m.html", *more)
     count = len(load(tmp_path / "m.records")[0])
     assert count > 0
     assert done.code == 130
     assert f"interrupted: {count} records are in {tmp_path / 'm.records'}; the same command goes on" in done.err
-    assert "milliseconds" not in done.out
+    assert f"{count} candidates in" in done.out and "still running" not in (tmp_path / "m.html").read_text()
+    assert (tmp_path / "m.so").exists() == written
+    assert ("m.so: " in done.out or "milliseconds" in done.out) == written
 
 
 @pytest.mark.parametrize(
@@ -54,12 +97,24 @@ def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: py
         (["--time", "soon"], "'soon' is no duration, such as 90s, 10m or 2h"),
         (["--time", "0s"], "'0s' is no duration"),
         (["--log", "none/x"], "the folder none does not exist"),
+        (["--html", "none/x"], "the folder none does not exist"),
+        (["-o", "m.zip"], "the suffix is .zip, but must be .so"),
+        (["--only", "pool"], "--only pool: no kernel has such a name; the kernels are fused_nn_contrib_dense_pack"),
         (["--target", "llvm -mtriple=aarch64-linux-gnu"], "give --tracker HOST:PORT and --key of a board"),
         (["--tracker", "farm"], "'farm' is no address HOST:PORT"),
         (["--tracker", "farm:9190"], "--tracker needs --key"),
+        (["--key", "pi5"], "--key is of the boards of a tracker; give --tracker HOST:PORT, too"),
         (["--tracker", "farm:9190", "--ray", "auto"], "exclude each other"),
+        (["--shapes", "softmax(8x8)"], "give a model file, or operators by --shapes; not both"),
     ],
 )
 def test_bad_input(tmp_path: Path, options: list[str], text: str) -> None:
     done = command("tune", dense_model(tmp_path / "m.onnx"), *options)
     assert done.code != 0 and text in done.err
+
+
+def test_bad_operators() -> None:
+    assert "give a model file, or operators by --shapes" in command("tune").err
+    assert "--value is of model files" in command("tune", "--shapes", "softmax(8x8)", "--value", "x=1").err
+    assert "such as 64x64x3x3:int8" in command("tune", "--shapes", "softmax(8x8)", "--precision", "int8").err
+    assert "there is no operator 'sofmax'" in command("tune", "--shapes", "sofmax(8x8)").err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.machine import MachineExecutor
-from tilewright.cli.options import PRECISIONS, Build
+from tilewright.cli.options import PRECISIONS, Build, check_writable
 from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbose
 from tilewright.cli.subgraph import cut
 from tilewright.cli.tensors import LIKELY_EXTENTS, Array, likely_extent, samples_of
@@ -235,6 +235,21 @@ def likely_pins(left: Mapping[str, Sequence[Any]], turn: int) -> dict[str, tuple
         )
         for name, dims in left.items()
     }
+
+
+def check_library(output: Path, target: str) -> None:
+    """Raises TVMError if a library cannot be written to a file: its suffix is unknown, the folder is not writable, there is no linker."""
+    from tilewright.codegen.backend import back_end_of
+    from tilewright.support.linker import need_writer
+
+    if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".a", ".lib", ".tar", ".o", ".ll", ".s"):
+        raise TVMError(
+            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .dylib, .dll, .wasm, .a, .tar, .o, .ll or .s"
+        )
+    check_writable(output, "--output")
+    if output.suffix not in (".ll", ".s"):
+        made_for = checked_target(target)
+        need_writer(output, back_end_of(made_for, "tilewright compile").object_kind(made_for))
 
 
 def checked_target(text: str) -> Any:

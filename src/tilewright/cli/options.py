@@ -54,6 +54,29 @@ class Build:
         """The same with other options."""
         return Build(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
+    def words(self) -> list[str]:
+        """The options, as the words of a command; not the model, and not --records."""
+        plain = Build(self.model)
+        single = {
+            "target": "--target",
+            "opt_level": "--opt-level",
+            "precision": "--precision",
+            "executor": "--executor",
+        }
+        found = [
+            w for n, o in single.items() if getattr(self, n) != getattr(plain, n) for w in (o, str(getattr(self, n)))
+        ]
+        for name, pin in self.shapes:
+            dtype = f":{pin.dtype}" if isinstance(pin, Pinned) and pin.dtype else ""
+            found += ["--shape", f"{name}={','.join(map(str, pin))}{dtype}"]
+        for name, text in self.values:
+            found += ["--value", f"{name}={text}"]
+        for option, names in (("--outputs", self.outputs), ("--inputs-at", self.inputs_at)):
+            found += [option, ",".join(names)] if names else []
+        for path in self.calibrate:
+            found += ["--calibrate", str(path)]
+        return [*found, *(["--check-bounds"] if self.check_bounds else [])]
+
 
 class Feed:
     """The source of inputs: files, and random values (`seed`) for the inputs that the files lack.
@@ -195,73 +218,66 @@ def gathered(kind: type, name: str, fields: Sequence[str], options: Sequence[Cal
     return decorate
 
 
-model_options = gathered(
-    Build,
-    "build",
-    Build.__slots__,
-    (
-        model_argument,
-        shape_option,
-        target_option,
-        click.option(
-            "--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Run passes up to this level."
-        ),
-        click.option(
-            "--precision",
-            type=click.Choice([*PRECISIONS, "int8"]),
-            default="fp32",
-            show_default=True,
-            help="Element type of weights and activations. Sums are float32; inputs and outputs keep their types. int8 quantises"
-            " convolutions and matrix products, and needs samples of the inputs (--calibrate).",
-        ),
-        click.option(
-            "--executor",
-            type=click.Choice(EXECUTORS),
-            default="auto",
-            show_default=True,
-            help="How the model runs: as one compiled entry (aot), as a graph, kernel by kernel (graph), or in the virtual machine (vm)."
-            " Dynamic dimensions and control flow need vm. auto is vm if the model needs it, else aot.",
-        ),
-        click.option(
-            "--value",
-            "values",
-            type=ValueType(),
-            multiple=True,
-            callback=named_once,
-            help="Replace an input by a constant: sr=16000, axes=0,1, mask=mask.npy. Repeat for each input.",
-        ),
-        click.option(
-            "--outputs",
-            type=NamesType(),
-            default=[],
-            help="Compute these values instead of the model's outputs: names of outputs, nodes or (ONNX) tensors. new=old renames one."
-            " Nodes that they do not need are removed.",
-        ),
-        click.option(
-            "--inputs-at",
-            type=NamesType(),
-            default=[],
-            help="Turn the results of these nodes or tensors into inputs. Nodes before them are removed.",
-        ),
-        click.option(
-            "--calibrate",
-            multiple=True,
-            type=input_path,
-            help="An .npz file with samples of the inputs, for --precision int8. An array may hold several samples along its first axis."
-            " Repeat for more files.",
-        ),
-        click.option(
-            "--check-bounds",
-            is_flag=True,
-            help="Stop a run with an error at an index out of bounds and at an integer division by zero (docs/out_of_bounds.md).",
-        ),
-        click.option(
-            "--records",
-            type=input_path,
-            help="Use the fastest kernels among these records of `tilewright tune`.",
-        ),
+build_options = (
+    shape_option,
+    target_option,
+    click.option(
+        "--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Run passes up to this level."
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice([*PRECISIONS, "int8"]),
+        default="fp32",
+        show_default=True,
+        help="Element type of weights and activations. Sums are float32; inputs and outputs keep their types. int8 quantises"
+        " convolutions and matrix products, and needs samples of the inputs (--calibrate).",
+    ),
+    click.option(
+        "--executor",
+        type=click.Choice(EXECUTORS),
+        default="auto",
+        show_default=True,
+        help="How the model runs: as one compiled entry (aot), as a graph, kernel by kernel (graph), or in the virtual machine (vm)."
+        " Dynamic dimensions and control flow need vm. auto is vm if the model needs it, else aot.",
+    ),
+    click.option(
+        "--value",
+        "values",
+        type=ValueType(),
+        multiple=True,
+        callback=named_once,
+        help="Replace an input by a constant: sr=16000, axes=0,1, mask=mask.npy. Repeat for each input.",
+    ),
+    click.option(
+        "--outputs",
+        type=NamesType(),
+        default=[],
+        help="Compute these values instead of the model's outputs: names of outputs, nodes or (ONNX) tensors. new=old renames one."
+        " Nodes that they do not need are removed.",
+    ),
+    click.option(
+        "--inputs-at",
+        type=NamesType(),
+        default=[],
+        help="Turn the results of these nodes or tensors into inputs. Nodes before them are removed.",
+    ),
+    click.option(
+        "--calibrate",
+        multiple=True,
+        type=input_path,
+        help="An .npz file with samples of the inputs, for --precision int8. An array may hold several samples along its first axis."
+        " Repeat for more files.",
+    ),
+    click.option(
+        "--check-bounds",
+        is_flag=True,
+        help="Stop a run with an error at an index out of bounds and at an integer division by zero (docs/out_of_bounds.md).",
     ),
 )
+records_option = click.option(
+    "--records", type=input_path, help="Use the fastest kernels among these records of `tilewright tune`."
+)
+model_options = gathered(Build, "build", Build.__slots__, (model_argument, *build_options, records_option))
 thread_option = click.option(
     "--threads",
     type=click.IntRange(1, 1024),

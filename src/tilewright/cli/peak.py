@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tilewright.codegen.llvm.build import unfit
@@ -162,40 +162,20 @@ class Peak:
         loaded = load_objects([compile_object(text, target)], ["peak"])
         self._run = loaded.function("peak", ctypes.c_void_p, ctypes.c_int64)
         self._operations = float(instruction.operations * chains)
-        self._steps = STEPS
-        alone = self._slices([], 1)
+        (alone,) = slices_of([self._work(STEPS)])
         best = min([end - begin for begin, end in alone])
         self._steps = max(STEPS, int(STEPS * SLICE_SECONDS / max(best, 1e-7)))
 
-    def _slices(self, begun: list[float], threads: int) -> list[tuple[float, float]]:
-        """Begin and end of slices, made until that many threads have begun and for SAMPLE_SECONDS from then on. `begun`: when each did."""
-        raw, clock = ctypes.create_string_buffer(192), time.perf_counter
+    def _work(self, steps: int) -> Callable[[], object]:
+        """A slice: a function for one thread."""
+        raw = ctypes.create_string_buffer(192)
         place = (ctypes.addressof(raw) + 63) // 64 * 64
-        found: list[tuple[float, float]] = []
-        first = clock()
-        begun.append(first)
-        while len(found) < LEAST_SLICES or clock() < (
-            max(begun) + SAMPLE_SECONDS if len(begun) == threads else first + MOST_SECONDS
-        ):
-            begin = clock()
-            self._run(place, self._steps)
-            found.append((begin, clock()))
-        return found
+        # The buffer lives as long as the function.
+        return lambda raw=raw: self._run(place, steps)  # type: ignore[misc]
 
     def sample(self) -> float:
         """Measures once, all threads at the same time."""
-        made: list[list[tuple[float, float]]] = []
-        begun: list[float] = []
-
-        def work() -> None:
-            made.append(self._slices(begun, self.threads))
-
-        workers = [threading.Thread(target=work) for _ in range(self.threads - 1)]
-        for worker in workers:
-            worker.start()
-        work()
-        for worker in workers:
-            worker.join()
+        made = slices_of([self._work(self._steps) for _ in range(self.threads)])
         rate = together(made) * self._operations * self._steps
         self.samples.append(rate)
         return rate
@@ -206,6 +186,34 @@ class Peak:
         while len(self.samples) < 5:
             self.sample()
         return max(self.samples)
+
+
+def slices_of(work: Sequence[Callable[[], object]]) -> list[list[tuple[float, float]]]:
+    """Begin and end of the slices of threads that work at the same time: each calls its function until all have begun, and for
+    SAMPLE_SECONDS from then on."""
+    made: list[list[tuple[float, float]]] = []
+    begun: list[float] = []
+    clock = time.perf_counter
+
+    def run(once: Callable[[], object]) -> None:
+        found: list[tuple[float, float]] = []
+        first = clock()
+        begun.append(first)
+        while len(found) < LEAST_SLICES or clock() < (
+            max(begun) + SAMPLE_SECONDS if len(begun) == len(work) else first + MOST_SECONDS
+        ):
+            begin = clock()
+            once()
+            found.append((begin, clock()))
+        made.append(found)
+
+    workers = [threading.Thread(target=run, args=(once,)) for once in work[1:]]
+    for worker in workers:
+        worker.start()
+    run(work[0])
+    for worker in workers:
+        worker.join()
+    return made
 
 
 def together(made: list[list[tuple[float, float]]]) -> float:

@@ -10,7 +10,6 @@ import click
 
 from tilewright.cli import cli
 from tilewright.cli.options import Build, check_writable, model_options, output_path, shown
-from tilewright.support.errors import TVMError
 
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
@@ -43,24 +42,14 @@ def compile_command(build: Build, output: Path, report: Path | None, form: Form)
     tilewright compile silero_vad.onnx --value sr=16000 -o vad.so
     tilewright compile resnet50.onnx --precision int8 --calibrate pictures.npz -o resnet50.so
     """
-    from tilewright.cli.models import compile_model
+    from tilewright.cli.models import check_library, compile_model
     from tilewright.cli.screen import in_bytes, render_seconds
-    from tilewright.codegen.backend import back_end_of
     from tilewright.ir.instrument import HtmlReport
-    from tilewright.support.linker import need_writer
-    from tilewright.target import Target
 
     # Checked before minutes of compiling, not after.
-    if output.suffix not in (".so", ".dylib", ".dll", ".wasm", ".a", ".lib", ".tar", ".o", ".ll", ".s"):
-        raise TVMError(
-            f"--output {output}: the suffix is {output.suffix or 'empty'}, but must be .so, .dylib, .dll, .wasm, .a, .tar, .o, .ll or .s"
-        )
-    check_writable(output, "--output")
+    check_library(output, build.target)
     if report is not None:
         check_writable(report, "--report")
-    if output.suffix not in (".ll", ".s"):
-        made_for = Target(build.target)
-        need_writer(output, back_end_of(made_for, "tilewright compile").object_kind(made_for))
     watching = [HtmlReport(report, build.model.name, held=True)] if report is not None else []
     try:
         library, seconds = compile_model(build, watching)

@@ -1,4 +1,4 @@
-"""`tilewright tune`: faster kernels for a model, found by measuring."""
+"""`tilewright tune`: faster kernels for a model or for operators, found by measuring."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from tilewright.cli import cli
 from tilewright.cli.options import (
     Build,
     Feed,
-    check_writable,
+    build_options,
     feed_options,
+    gathered,
     input_path,
-    model_options,
     output_path,
     shown,
     thread_option,
     top_option,
 )
-from tilewright.support.errors import TVMError
 
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
@@ -57,38 +56,81 @@ class AddressType(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
+BUILD_OPTIONS = gathered(
+    Build,
+    "build",
+    Build.__slots__,
+    (click.argument("model", required=False, type=click.Path(exists=True, path_type=Path)), *build_options),
+)
+
+
 @cli.command("tune", short_help="Make the kernels of a model faster by measuring.")
-@model_options
+@BUILD_OPTIONS
+@click.option(
+    "--shapes",
+    "operators",
+    multiple=True,
+    metavar="OPERATOR",
+    help="Tune an operator instead of a model: NAME(SHAPE, ..., ATTRIBUTE=VALUE, ...), with the names of relay. Weights are constants;"
+    " const before a shape makes other arguments constants, :TYPE behind it gives an element type. Repeat for more operators.",
+)
 @feed_options
 @thread_option
 @click.option(
     "--time", "duration", type=DurationType(), default="10m", show_default=True, help="Time to measure: 90s, 10m, 2h."
 )
 @click.option(
-    "--trials", type=click.IntRange(1), help="Number of candidates to measure, if that takes less than --time."
+    "--trials",
+    type=click.IntRange(1),
+    help="Number of candidates to measure, if that takes less than --time.  [default: no limit]",
 )
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Tune the kernels with this in their name only. Repeat for more names.",
+)
+@click.option("--list", "listed", is_flag=True, help="Measure the untuned kernels, show what is worth tuning, and end.")
 @click.option(
     "--log",
     type=output_path,
-    help="File of records, which is continued if it exists.  [default: MODEL with the suffix .records]",
+    help="File of records, which is continued if it exists.  [default: MODEL with the suffix .records; operators.records with --shapes]",
 )
-@click.option("-o", "--output", type=output_path, help="Also write the tuned model, as `tilewright compile` does.")
+@click.option(
+    "-o",
+    "--output",
+    type=output_path,
+    help="Also write the tuned library, as `tilewright compile` does: the untuned one if that turns out to be faster.",
+)
+@click.option(
+    "--html",
+    "page",
+    type=output_path,
+    help="Also write a page with charts: the latency over time, the kernels, before and after. It is written again while the command runs.",
+)
 @click.option("--tracker", type=AddressType(), help="Measure on the boards of this tracker that have the key --key.")
 @click.option("--key", default="", help="Key of the boards.")
 @click.option("--key-file", type=input_path, help="File with the secret that proves this client to the boards.")
 @click.option(
-    "--ray", help="Measure on the machines of the Ray cluster of this address; auto: the one that is running."
+    "--ray",
+    metavar="ADDRESS",
+    help="Measure on the machines of the Ray cluster of this address; auto: the one that is running."
+    " Needs pip install 'tilewright[farm]'.",
 )
 @top_option(15, "kernels")
 @shown
 def tune_command(
     build: Build,
+    operators: tuple[str, ...],
     feed: Feed,
     threads: int | None,
     duration: float,
     trials: int | None,
+    only: tuple[str, ...],
+    listed: bool,
     log: Path | None,
     output: Path | None,
+    page: Path | None,
     tracker: tuple[str, int] | None,
     key: str,
     key_file: Path | None,
@@ -96,84 +138,45 @@ def tune_command(
     top: int,
     form: Form,
 ) -> None:
-    """Make the kernels of MODEL faster: measure other decisions of their schedules, and keep the fastest in a file of records.
+    """Make the kernels of MODEL, or of operators, faster: measure other decisions of their schedules, and keep the fastest in a file of
+    records.
 
-    Ctrl-C ends it early and keeps what was measured; the same command goes on from there. Builds take the records by --records. At the end
-    the tuned model is measured beside the untuned one, if it runs on this machine.
+    First the untuned kernels are measured: the share of the run that each takes, how near it is to the roofline of the machine (the least
+    time that its operations and bytes can take), and what it may save. Then candidates are measured, where most is expected to be saved. At
+    the end the tuned model is measured beside the untuned one, in turns, if it runs on this machine.
+
+    Ctrl-C ends the measurements early and keeps all that was measured; the same command goes on from there. With -o the library is still
+    written; a second Ctrl-C ends that, too. Builds take the records by --records.
 
     \b
-    tilewright tune resnet50.onnx --time 10m
-    tilewright tune bert.onnx --shape input_ids=1,128 --trials 500 -o bert.so
+    tilewright tune resnet50.onnx --time 10m -o resnet50.so --html tuning.html
+    tilewright tune bert.onnx --shape input_ids=1,128 --trials 500
+    tilewright tune resnet50.onnx --list
+    tilewright tune --shapes "conv2d(1x64x56x56, 64x64x3x3, padding=1)" --time 2m
+    tilewright tune --shapes "relu(dense(8x512, 1024x512))" --shapes "softmax(8x128x128)" --time 2m
     tilewright compile resnet50.onnx --records resnet50.records -o resnet50.so
     tilewright tune resnet50.onnx --target raspberry-pi/5 --tracker farm:9190 --key pi5
     """
-    from tilewright.cli.models import checked_target
-    from tilewright.cli.options import use_threads
-    from tilewright.cli.screen import progress, told
-    from tilewright.cli.subcommands.bench import latency_table
-    from tilewright.cli.tuning import kernel_table, measured_beside, peak_of, rows_of, runner_for, state_line, watched
-    from tilewright.tuning.building import LocalBuilder
-    from tilewright.tuning.cost_model import default_model
-    from tilewright.tuning.session import Limits, Session
+    from tilewright.cli.models import check_library
+    from tilewright.cli.options import check_writable, use_threads
+    from tilewright.cli.tuner.command import Command
+    from tilewright.cli.tuner.runners import runner_for
+    from tilewright.cli.tuner.subject import Subject
+    from tilewright.tuning.session import Limits
 
-    path = log if log is not None else build.model.with_suffix(".records")
+    if (build.model is None) == (not operators):
+        raise click.UsageError("give a model file, or operators by --shapes" + ("; not both" if operators else ""))
+    subject = Subject(build, operators)
+    path = log if log is not None else subject.records
     check_writable(path, "--log")
     if output is not None:
-        check_writable(output, "--output")
+        check_library(output, build.target)
+    if page is not None:
+        check_writable(page, "--html")
     use_threads(threads)
-    target = checked_target(build.target)
-    runner = runner_for(target, threads, tracker, key, key_file, ray)
-    limits = Limits(trials, duration)
-    session = Session(model_tasks(build), LocalBuilder(), runner, default_model(), path)
-    for refused in session.refused[:5]:
-        told(f"warning: {path}:{refused.number} is left out: {refused.why}")
-    peak = peak_of(runner)
-    interrupted = False
-    try:
-        with progress("measuring untuned kernels") as report:
-            session.measure_untuned(report)
-        with watched(session.progress, peak, limits, top, build.model.name) as event:
-            session.run(limits, event)
-    except KeyboardInterrupt:
-        interrupted = True
-        told(f"interrupted: {len(session.records)} records are in {path}; the same command goes on")
-    if session.unwritten:
-        told(f"warning: {len(session.unwritten)} records could not be written to {path}")
-    rows = rows_of(session.progress, peak)
-    facts: dict[str, Any] = {
-        "model": str(build.model), "records": str(path), "measured": len(session.records),
-        "kernels": [row._asdict() for row in rows],
-    }  # fmt: skip
-    if not interrupted and path.exists():
-        facts |= measured_beside(build, feed, path, output, target.is_native)
-
-    def tables() -> list[Any]:
-        parts: list[Any] = [
-            kernel_table(rows, top, build.model.name),
-            f"kernels: {state_line(session.progress, None, limits)}",
-        ]
-        if "ratio" in facts:
-            parts += [latency_table(facts["milliseconds"], build.model.name), f"tuned / untuned: {facts['ratio']:.3f}"]
-        return [*parts, f"records: {path}"]
-
-    form.show(facts, facts["kernels"], tables)
-    if interrupted:
-        raise KeyboardInterrupt
-
-
-def model_tasks(build: Build) -> list[Any]:
-    """The kernels of the model. Raises TVMError if there are none to be tuned."""
-    import tilewright as tvm
-    from tilewright.cli.models import checked_target, imported_model, precision_config
-    from tilewright.cli.screen import progress, shown_warnings
-    from tilewright.relay.backend.tuning_tasks import tuning_tasks
-
-    target = checked_target(build.target)
-    with progress("importing") as report, shown_warnings():
-        report(0, 0, "importing")
-        mod, params = imported_model(build)
-        with tvm.transform.PassContext(build.opt_level, config=precision_config(build.precision)):
-            tasks = tuning_tasks(mod, target, params)
-    if not tasks:
-        raise TVMError(f"{build.model} has no kernels whose schedules could be tuned for {target}")
-    return tasks
+    runner = runner_for(subject.target, threads, tracker, key, key_file, ray)
+    command = Command(subject, feed, runner, Limits(trials, duration), path, output, page, top)
+    if listed:
+        command.show_tasks(only, form)
+    else:
+        command.tune(only, form)

@@ -31,6 +31,7 @@ from tilewright.relay.backend.kernels.tensor_facts import (
     compute_ops,
     flops_of,
     in_place_inputs,
+    multiply_adds_of,
     products_of,
 )
 from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, placeholder_of, static_bytes, tensor_types
@@ -215,7 +216,7 @@ class TECompiler:
             traffic = _argument_bytes(func, sizes)
             if traffic:
                 traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
-            facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place)
+            facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place, multiply_adds_of(ops))
             if key:
                 disk.put(key, json.dumps(facts).encode())
             return Kernel(name, prim, facts, source_of(func), digest, func, plan, record)

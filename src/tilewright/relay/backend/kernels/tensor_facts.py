@@ -15,12 +15,14 @@ from tilewright.tir.expr import BinaryOpExpr, IterVar, ProducerLoad, Reduce
 class KernelFacts(NamedTuple):
     """Facts about a kernel. flops: arithmetic operations of one call; products: the element types of factors and sums, if it sums
     products; traffic: bytes of each input and output that one call must move; flops and traffic are 0 and empty for dynamic sizes;
-    in_place: inputs that the output may overwrite, since each element is read before it is written."""
+    in_place: inputs that the output may overwrite, since each element is read before it is written; multiply_adds: the operations of sums
+    of products of two tensors, which no schedule avoids."""
 
     flops: int = 0
     products: Sequence[str] = ()
     traffic: Sequence[int] = ()
     in_place: Sequence[int] = ()
+    multiply_adds: int = 0
 
 
 def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
@@ -94,6 +96,21 @@ def products_of(ops: Sequence[te.ComputeOp]) -> tuple[str, ...]:
     _, product = max(found, key=lambda item: item[0])
     factors = [e.value if isinstance(e, tir.Cast) else e for e in (product.a, product.b)]
     return str(factors[0].dtype), str(factors[1].dtype), str(product.dtype)
+
+
+def multiply_adds_of(ops: Sequence[te.ComputeOp]) -> int:
+    """The operations of sums of products whose factors are both read. Products with constants, as in the transforms of Winograd's form, are
+    additions of some elements to others, however they are written."""
+
+    def is_read(e: PrimExpr) -> bool:
+        counter = _Arithmetic()
+        counter.visit(e)
+        return bool(counter.loads)
+
+    products = [
+        op for op in ops if any([isinstance(s, tir.Mul) and is_read(s.a) and is_read(s.b) for s in _summed(op)])
+    ]
+    return sum([_operations(op) for op in products])
 
 
 def _summed(op: te.ComputeOp) -> tuple[PrimExpr, ...]:

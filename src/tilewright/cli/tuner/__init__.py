@@ -1,0 +1,1 @@
+"""What `tilewright tune` shows and measures."""

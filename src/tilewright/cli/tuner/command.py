@@ -1,0 +1,226 @@
+"""The steps of `tilewright tune`, and what it shows at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.measuring import Contestant
+from tilewright.cli.models import executor_of
+from tilewright.cli.options import Feed
+from tilewright.cli.roofline import Roofline
+from tilewright.cli.screen import Form, plain, progress, told
+from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
+from tilewright.cli.tuner.beside import Ratio, beside_table, measure_beside
+from tilewright.cli.tuner.chart import latency_chart
+from tilewright.cli.tuner.history import History, duration_text, model_text
+from tilewright.cli.tuner.kernels import Row, kernel_table, rows_of, work_of, worth_first
+from tilewright.cli.tuner.report import TuningPage
+from tilewright.cli.tuner.subject import Subject
+from tilewright.cli.tuner.watching import watched
+from tilewright.runtime import num_threads
+from tilewright.support.version import VERSION
+from tilewright.tuning.building import LocalBuilder
+from tilewright.tuning.cost_model import default_model
+from tilewright.tuning.measure import Runner
+from tilewright.tuning.session import Event, Limits, Session
+
+PAGE_SECONDS = 5.0
+"""How often the page is written while candidates are measured."""
+
+
+class Beside:
+    """What became of the measurement of the tuned model beside the untuned one. used: kernels of the tuned one that come from records;
+    ratio, latencies: None where both were not measured, since they are the same or run elsewhere; remarks: lines for people."""
+
+    def __init__(self) -> None:
+        self.used, self.kernels = 0, 0
+        self.ratio: Ratio | None = None
+        self.latencies: list[dict[str, Any]] = []
+        self.remarks: list[str] = []
+
+
+class Command:
+    """subject: what is tuned; runner: where; path: the file of records; output: the library to write; page: the HTML file to write."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        feed: Feed,
+        runner: Runner,
+        limits: Limits,
+        path: Path,
+        output: Path | None,
+        page: Path | None,
+        top: int,
+    ) -> None:
+        self.subject, self.feed, self.runner, self.limits = subject, feed, runner, limits
+        self.path, self.output, self.page, self.top = path, output, page, top
+        self.roofline: Roofline | None = None
+
+    def show_tasks(self, only: Sequence[str], form: Form) -> None:
+        """Measures the untuned kernels, and shows what is worth tuning."""
+        session = self._session(only)
+        rows = self._rows(session, None)
+        listed = [row._asdict() for row in rows]
+        facts = {"model": self.subject.title, "threads": num_threads(), "kernels": listed}
+        form.show(facts, listed, lambda: [self._table(rows), worth_first(rows) or ""])
+
+    def tune(self, only: Sequence[str], form: Form) -> None:
+        """Measures candidates, and the tuned model beside the untuned one. Raises KeyboardInterrupt at the end if the measurements were
+        interrupted."""
+        session = self._session(only)
+        history = History(session.progress, self.limits)
+        history.begin()
+        first = worth_first(self._rows(session, None))
+        if first is not None:
+            told(first)
+        interrupted = False
+        begun = time.monotonic()
+        try:
+            with watched(history, self.roofline, self.top, self.subject.title) as watch:
+                self._write_page(session, history, None, running=True)
+                session.run(self.limits, self._kept(session, history, watch))
+        except KeyboardInterrupt:
+            interrupted = True
+            told(f"interrupted: {len(session.records)} records are in {self.path}; the same command goes on")
+        if session.unwritten:
+            told(f"warning: {len(session.unwritten)} records could not be written to {self.path}")
+        elapsed = time.monotonic() - begun
+        beside = Beside()
+        try:
+            if not interrupted or self.output is not None:
+                beside = self._measure_beside()
+        finally:
+            self._write_page(session, history, beside)
+        self._show(session, history, beside, elapsed, form)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _session(self, only: Sequence[str]) -> Session:
+        """A session whose untuned kernels are measured."""
+        session = Session(self.subject.tasks(only), LocalBuilder(), self.runner, default_model(), self.path)
+        for refused in session.refused[:5]:
+            told(f"warning: {self.path}:{refused.number} is left out: {refused.why}")
+        if len(session.refused) > 5:
+            told(f"warning: {len(session.refused) - 5} more lines of {self.path} are left out")
+        with progress("measuring untuned kernels") as report:
+            session.measure_untuned(report)
+        if not self.runner.apart:
+            with progress("measuring the machine") as report:
+                report(0, 0, "measuring the machine")
+                self.roofline = Roofline([work_of(p) for p in session.progress], num_threads())
+        return session
+
+    def _rows(self, session: Session, history: History | None) -> list[Row]:
+        return rows_of(session.progress, self.roofline, history.counts() if history is not None else None)
+
+    def _kept(self, session: Session, history: History, watch: Any) -> Any:
+        """What is called with the events of the session: it is shown, and the page is written now and then."""
+        written = time.monotonic()
+
+        def keep(event: Event) -> None:
+            nonlocal written
+            watch(event)
+            if time.monotonic() - written >= PAGE_SECONDS:
+                written = time.monotonic()
+                self._write_page(session, history, None, running=True)
+
+        return keep
+
+    def _write_page(self, session: Session, history: History, beside: Beside | None, running: bool = False) -> None:
+        if self.page is None:
+            return
+        target = self.subject.target
+        where = "boards or a cluster" if self.runner.apart else f"this machine, {num_threads()} threads"
+        summary = [f"target {target}", f"measured on {where}", f"records in {self.path}", f"tilewright {VERSION}"]
+        use = self.subject.commands(self.path)
+        found = beside if beside is not None else Beside()
+        made = TuningPage(f"Tuning of {self.subject.title}", summary, use, found.latencies, found.ratio, found.remarks)
+        made.write(self.page, history, self._rows(session, history), running)
+
+    def _measure_beside(self) -> Beside:
+        """Compiles the model with records, and measures it beside the untuned one if both run here and differ. Writes the library."""
+        found = Beside()
+        here = self.subject.target.is_native
+        if not self.path.exists():
+            found.remarks.append("no candidate was measured, so there are no records")
+            if self.output is not None:
+                self._write_library(self.subject.library(None), found, "the untuned kernels")
+            return found
+        tuned = self.subject.library(self.path)
+        kernels = {k["name"]: k for k in tuned.metadata["kernels"]}
+        found.kernels, found.used = len(kernels), len([k for k in kernels.values() if "record" in k])
+        if not found.used:
+            found.remarks.append(
+                "no candidate was clearly faster than the untuned kernel, so builds use none of the records: nothing was gained"
+            )
+        elif here:
+            self._measure_both(tuned, found)
+        else:
+            found.remarks.append(f"the library is for {self.subject.target}: it is not measured on this machine")
+        if self.output is not None:
+            slower = found.ratio is not None and found.ratio.sure_low > 1.0
+            library = self.subject.library(None) if slower else tuned
+            what = (
+                "the untuned kernels, which are faster as a whole"
+                if slower
+                else f"{found.used} of {found.kernels} kernels from records"
+            )
+            self._write_library(library, found, what)
+        return found
+
+    def _measure_both(self, tuned: Any, found: Beside) -> None:
+        contestants: list[Contestant] = []
+        executors = [executor_of(library) for library in (self.subject.library(None), tuned)]
+        inputs = feed_model(executors[0], self.feed)
+        fill_inputs(executors[1], inputs)
+        for name, executor in zip(("untuned", "tuned"), executors, strict=True):
+            run_checked(executor)
+            contestants.append(Contestant(name, self.subject.build.precision, [executor.run]))
+        with progress("measuring both") as report:
+            found.ratio = measure_beside(contestants[0], contestants[1], report=report)
+        for contestant in contestants:
+            low, high = np.percentile(contestant.milliseconds, [25, 75])
+            found.latencies.append({**contestant.row(), "p25": float(low), "p75": float(high)})
+
+    def _write_library(self, library: Any, found: Beside, what: str) -> None:
+        library.export_library(str(self.output))
+        found.remarks.append(f"{self.output}: {what}")
+
+    def _table(self, rows: Sequence[Row]) -> Any:
+        return kernel_table(rows, self.top, self.subject.title, plain().width)
+
+    def _show(self, session: Session, history: History, beside: Beside, elapsed: float, form: Form) -> None:
+        rows = self._rows(session, history)
+        facts: dict[str, Any] = {
+            "model": self.subject.title, "records": str(self.path), "measured": len(history.candidates),
+            "failed": len([c for c in history.candidates if c.seconds is None]), "seconds": elapsed, "threads": num_threads(),
+            "kernels": [row._asdict() for row in rows], "kernels_from_records": beside.used, "remarks": beside.remarks,
+            "history": [{"seconds": p.elapsed, "candidates": p.trials, "model_ms": p.model_seconds * 1e3} for p in history.points],
+        }  # fmt: skip
+        if beside.ratio is not None:
+            facts |= {"milliseconds": beside.latencies, "ratio": beside.ratio.median, "spread": beside.ratio._asdict()}
+            facts["verdict"] = beside.ratio.verdict
+
+        def tables() -> list[Any]:
+            stream = plain()
+            chart = latency_chart(history.points, stream.width, stream.options.ascii_only)
+            failed = f", {facts['failed']} failed" if facts["failed"] else ""
+            parts: list[Any] = [
+                self._table(rows),
+                f"kernels: {model_text(session.progress)}; {facts['measured']} candidates in {duration_text(elapsed)}{failed}",
+            ]
+            parts += ["\n".join(chart)] if chart else []
+            if beside.ratio is not None:
+                parts += [beside_table(beside.latencies), beside.ratio.text]
+            parts += beside.remarks
+            if self.page is not None:
+                parts.append(f"page: {self.page}")
+            return [*parts, f"records: {self.path}; to use them: {self.subject.commands(self.path)[0]}"]
+
+        form.show(facts, facts["kernels"], tables)
