@@ -103,6 +103,21 @@ def test_blocks_that_channels_do_not_fill(channels: int, block: int, dtype: str,
     check([x], packed, wanted, TARGETS[target])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("channels", "dtype"), [(32, "uint8"), (12, "uint8"), (16, "float32")])
+def test_blocks_with_a_border(channels: int, dtype: str, target: str) -> None:
+    """Tiles of the image are turned before the border is written around it."""
+    x = te.placeholder((2, channels, 5, 19), dtype, "x")
+    padded = topi.nn.pad(topi.layout_transform(x, "NCHW", "NCHW4c"), (0, 0, 1, 2, 0), (0, 0, 0, 1, 0), 7)
+    widths = (0, 0), (0, 0), (1, 0), (2, 1), (0, 0)
+
+    def wanted(a: Array) -> Array:
+        blocks = a.reshape(2, -1, 4, 5, 19).transpose(0, 1, 3, 4, 2)
+        return np.pad(blocks, widths, constant_values=7)
+
+    check([x], padded, wanted, TARGETS[target])
+
+
 @pytest.mark.parametrize("block", [32, 64])
 def test_blocks_of_several_tiles(block: int) -> None:
     """A tile has fewer channels than a block, and the last tile of a row is cut."""

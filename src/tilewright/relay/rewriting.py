@@ -221,6 +221,14 @@ def card_of(e: Call, kind: type[OpCard] = OpCard) -> OpCard:
     return card
 
 
+def pads_image(e: Expr) -> TypeGuard[Call]:
+    """Whether a value is (N, C, H, W) with a border of one number around its images."""
+    if not is_op(e, "nn.pad") or card_of(e)["pad_mode"] != "constant" or len(tensor_of(e).shape) != 4:
+        return False
+    images, channels, *_ = card_of(e)["pad_width"]
+    return not any([*images, *channels])
+
+
 def constant_of(e: Expr) -> np.ndarray | None:
     """The values of a constant."""
     return e.value if type(e) is Constant else None

@@ -9,6 +9,7 @@
 
     nn.conv2d(...).block    the channels in a block of the result
     nn.conv2d(...).layout   blocks, or plain
+    nn.conv2d(...).filters  filters of each group of bytes, with padded ones; 0: the plain form
     winograd(...).tile      the side of the tiles of results; 0: the direct form
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
     windows(...).form       whether a convolution along a dynamic line is a product of copied windows (product), or a convolution
@@ -29,9 +30,10 @@ from contextvars import ContextVar, Token
 from typing import Any, Self
 
 from tilewright.scheduling.batches import BatchSplit, Traffic, batch_splits, best_split
-from tilewright.scheduling.convolutions import plain_is_faster
+from tilewright.scheduling.convolutions import GroupedBytes, filled_costs, plain_is_faster
 from tilewright.scheduling.cost import cycles_of_add, image_tile, padded_rows, register_tile
 from tilewright.scheduling.decisions import Decisions, Value
+from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
 from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
 from tilewright.target import Target
@@ -73,6 +75,13 @@ class GraphPlan(Decisions):
     def tile_block(self, problem: str, fits: Sequence[int]) -> int:
         """Channels in a block of the result of a convolution by tile registers. fits: what may be, the model's first."""
         return self.choose(f"{problem}.block", fits[0], lambda: fits)
+
+    def filled_filters(self, problem: str, p: GroupedBytes, found: Sequence[DotProduct]) -> int:
+        """Filters of each group of a convolution of bytes, of which some are padded, so that one of the instructions computes them; 0: the
+        plain form."""
+        costs = filled_costs(p, found, self.target.cpu)
+        model = min(costs, key=lambda filters: (costs[filters], filters))
+        return self.choose(f"{problem}.filters", model, lambda: list(costs))
 
     def in_blocks(self, problem: str, w: Windows | None, block_in: int, block_out: int, have: bool) -> bool:
         """Whether a convolution runs on channel blocks. w: what is priced in both forms; None: blocks it is. have: whether its data

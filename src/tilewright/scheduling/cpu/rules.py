@@ -19,6 +19,7 @@ from tilewright.scheduling.cpu.attention import attention_stages, schedule_atten
 from tilewright.scheduling.cpu.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
+from tilewright.scheduling.cpu.crossing import crossing_of
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
 from tilewright.scheduling.cpu.rows import schedule_rows
@@ -131,6 +132,9 @@ def inline_producers(view: KernelView) -> None:
         if block.name in outputs or not block.is_injective or MATERIALIZE in block.block.annotations:
             continue
         consumers = view.consumers(block)
+        if len(consumers) == 1 and consumers[0].is_padding and crossing_of(block, view.plan.target) is not None:
+            # Whole tiles are transposed; a border around them would cut them off.
+            continue
         repeated = any([c.reduction or c.is_opaque for c in consumers])
         if block.has_condition and repeated:
             continue

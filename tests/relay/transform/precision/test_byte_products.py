@@ -12,6 +12,7 @@ from tests.slow import seeds
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.functor import post_order
+from tilewright.scheduling import GraphPlan
 from tilewright.target import Target
 from tilewright.target.cpu import host_cpu
 
@@ -78,6 +79,20 @@ def random_conv2d(seed: int) -> tuple[Any, np.ndarray]:
     return relay.Function([x], out), numbers(rng, shape, kind)
 
 
+def random_groups(seed: int) -> tuple[Any, np.ndarray]:
+    """Groups that fill no instruction: of odd numbers of channels and filters."""
+    rng = np.random.default_rng(seed)
+    kind, groups = str(rng.choice(["int8", "uint8"])), int(rng.integers(2, 6))
+    inner, outer, size, stride, pad = (int(rng.integers(*ends)) for ends in ((1, 14), (1, 20), (1, 4), (1, 3), (0, 2)))
+    shape = (int(rng.integers(1, 3)), groups * inner, *[int(d) for d in rng.integers(size, 12, 2)])
+    x, w = relay.var("x", shape=shape, dtype=kind), numbers(rng, (groups * outer, inner, size, size), "int8")
+    out = qnn.conv2d(
+        x, relay.const(w), relay.const(int(rng.choice([0, 7]))), relay.const(0), relay.const(0.05), relay.const(0.01),
+        kernel_size=(size, size), channels=groups * outer, strides=(stride, stride), padding=(pad, pad), groups=groups,
+    )  # fmt: skip
+    return relay.Function([x], out), numbers(rng, shape, kind)
+
+
 def random_dense(seed: int) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(seed)
     kind = str(rng.choice(["int8", "uint8"]))
@@ -102,7 +117,7 @@ def random_batch(seed: int) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize("target", [VNNI, AVX2])
 @pytest.mark.parametrize("seed", seeds(12, 5))
-@pytest.mark.parametrize("make", [random_conv2d, random_dense, random_batch])
+@pytest.mark.parametrize("make", [random_conv2d, random_groups, random_dense, random_batch])
 def test_sums_are_exact(make: Any, seed: int, target: str) -> None:
     equal(*make(seed), target)
 
@@ -115,6 +130,27 @@ def layer(kind: str, channels: int = 16, zero: int = 0, pad: int = 1) -> Any:
     )  # fmt: skip
     scales = relay.const(0.01), relay.const(0), relay.const(0.7), relay.const(3)
     return tvm.IRModule.from_expr(relay.Function([x], qnn.requantize(c, *scales, out_dtype=kind)))
+
+
+@pytest.mark.parametrize("kind, target", [("uint8", VNNI), ("uint8", AVX2), ("int8", VNNI), ("uint8", DOTPROD)])
+def test_groups_are_filled_up(kind: str, target: str) -> None:
+    """Groups of 23 channels and 5 filters run by instructions for 4 and 4; the plan may decide otherwise, or for more filters."""
+    x = relay.var("x", shape=(1, 69, 9, 9), dtype=kind)
+    w = relay.const(numbers(np.random.default_rng(0), (15, 23, 3, 3), "int8"))
+    mod = tvm.IRModule.from_expr(relay.nn.conv2d(x, w, padding=(1, 1), groups=3, out_dtype="int32"))
+    with GraphPlan(target) as plan:
+        assert "nn.contrib_conv2d_NCHWc" in operators(mod, target)
+    (name,) = [n for n in plan.values() if n.endswith(".filters")]
+    assert plan.values()[name] == 8 and plan.space()[name][0] == 0
+    with GraphPlan(target, {name: 0}):
+        assert "nn.conv2d" in operators(mod, target)
+
+
+def test_filters_that_are_mostly_padding_stay_plain() -> None:
+    x = relay.var("x", shape=(1, 45, 32, 32), dtype="uint8")
+    w = relay.const(numbers(np.random.default_rng(0), (5, 9, 3, 3), "int8"))
+    mod = tvm.IRModule.from_expr(relay.nn.conv2d(x, w, groups=5, out_dtype="int32"))
+    assert "nn.conv2d" in operators(mod, AVX2)
 
 
 @pytest.mark.parametrize("kind, target", [("uint8", VNNI), ("int8", DOTPROD), ("int8", I8MM), ("uint8", I8MM)])

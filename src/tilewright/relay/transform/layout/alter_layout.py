@@ -24,6 +24,7 @@ from tilewright.relay.rewriting import (
     card_of,
     constant_of,
     is_op,
+    pads_image,
     rewrite_calls,
     same_shape,
     static_shape,
@@ -102,6 +103,12 @@ class _AlterLayout(ExprMutator):
             return self.bring(self.bring(e, None, original), layout, original)
         key = (e, target)
         found = self.brought.get(key)
+        if found is None and layout is not None and pads_image(e) and isinstance(original, Call):
+            # Channels are brought together before the border is there: rows then follow each other, so that all vectors are whole.
+            inner = self.bring(e.args[0], layout, original.args[0])
+            width = (*card_of(e)["pad_width"], (0, 0))
+            found = self.brought[key] = typed(constructor("nn.pad")(inner, width, e.args[1], span=e.span))
+            self.layouts[found] = layout
         if found is None:
             found = typed(constructor("layout_transform")(e, source, target))
             if layout is None and not_full(original, source):

@@ -26,6 +26,7 @@ from tilewright.relay.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.relay.transform.operators.byte_groups import in_whole_groups
 from tilewright.scheduling.instructions import dot_product
 from tilewright.target import Target
 
@@ -57,8 +58,12 @@ def products_of_bytes(call: Call) -> Expr | None:
     """The shifted form of a product of bytes by constant int8 weights; or x - a - b as x - (a + b) for constants."""
     if is_op(call, "nn.dense", "nn.matmul") and wants_other_sign(call):
         return dense(call)
-    if is_op(call, "nn.conv2d") and wants_other_sign(call):
-        return conv2d(call)
+    if is_op(call, "nn.conv2d"):
+        shifts = wants_other_sign(call)
+        data = str(tensor_of(call.args[0]).dtype)
+        settled = (lambda made: conv2d(made) or made) if shifts else (lambda made: made)
+        whole = in_whole_groups(call, SHIFTS[data].dtype.name if shifts else data, settled)
+        return whole or (conv2d(call) if shifts else None)
     return joined(call) if is_op(call, "subtract") else None
 
 
