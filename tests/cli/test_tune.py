@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.command import command, dense_model
 from tilewright.tuning.record import load
-from tilewright.tuning.session import Session
+from tilewright.tuning.running.local import LocalRunner
 
 
 def test_a_model_is_tuned_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,15 +70,15 @@ def test_what_was_measured_before_ctrl_c_is_kept(
     written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --output the library is made of what there is; without, the command ends at once."""
-    model, real, rounds = dense_model(tmp_path / "m.onnx"), Session._measure, []
+    model, real, runs = dense_model(tmp_path / "m.onnx"), LocalRunner.run, []
 
-    def measure(*args: object) -> object:
-        rounds.append(args)
-        if len(rounds) == 2:
+    def run(*args: object) -> object:
+        runs.append(args)
+        if len(runs) == 6:
             raise KeyboardInterrupt
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Session, "_measure", measure)
+    monkeypatch.setattr(LocalRunner, "run", run)
     monkeypatch.setattr("tilewright.cli.tuner.beside.SECONDS", 0.2)
     more = ["-o", tmp_path / "m.so"] if written else []
     done = command("tune", model, "--time", "60s", "--threads", "1", "--html", tmp_path / "m.html", *more)

@@ -7,18 +7,21 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support.test_workers import interrupted, runs, until
 from tests.tuning import kernels
+from tilewright.runtime import cpu
 from tilewright.tuning.building import LocalBuilder
 from tilewright.tuning.measure import Failure, Run, Signature
 from tilewright.tuning.running.local import LocalRunner
-from tilewright.tuning.running.measuring import Plan, undisturbed, without_interruptions
+from tilewright.tuning.running.measuring import Bench, Plan, undisturbed, without_interruptions
 
 NAMES = ("right", "slow", "wrong", "endless", "crash", "hungry", "shared")
 
@@ -121,3 +124,33 @@ def test_interruptions_are_not_the_kernels() -> None:
     assert without_interruptions(0.3, 2, wall=0.6, own=0.2, process=0.35) == 0.3
     # Nothing came in between; the rest of the time is that of the measurement itself.
     assert without_interruptions(0.1, 2, wall=0.203, own=0.202, process=0.202) == 0.1
+
+
+class Clock:
+    """A library whose repeats take the seconds that are given, and the last of them from then on."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds, self.calls = seconds, 0
+
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        return lambda a, b: None
+
+    def time_evaluator(self, name: str, device: Any, number: int, repeat: int, **_: Any) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            self.calls += 1
+            return SimpleNamespace(results=[self.seconds[min(self.calls, len(self.seconds)) - 1]])
+
+        return timed
+
+
+def test_a_time_that_is_too_good_is_measured_again(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("lucky", "slower", "best")]
+    lucky, slower = Clock(*[0.5] * 7, 1.25), Clock(1.5)
+    libraries = dict(zip(paths, [lucky, slower, Clock(1.0)], strict=True))
+    for path in paths:
+        path.touch()
+    bench = Bench(lambda path: libraries[path], cpu(), Plan(cache_flush_bytes=1))  # type: ignore[arg-type,return-value]
+    assert bench.measure(Run(paths[0], kernels.SIGNATURE, None, paths[2])).seconds == (1.25,) * 6
+    assert lucky.calls == 1 + 6 + 6
+    assert bench.measure(Run(paths[1], kernels.SIGNATURE, None, paths[2])).seconds == (1.5,) * 6
+    assert slower.calls == 1 + 6

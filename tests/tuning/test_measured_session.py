@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.schedule import Schedule
 from tilewright.tuning.building import LocalBuilder
+from tilewright.tuning.measure import Measured, Run
 from tilewright.tuning.record import load
 from tilewright.tuning.running.local import LocalRunner
 from tilewright.tuning.running.measuring import Plan
@@ -83,3 +85,31 @@ def test_a_tile_is_faster_than_plain_loops(tmp_path: Path) -> None:
     assert len(session.records) == 8 and all(r.failure is None for r in session.records)
     records, refused = load(log)
     assert not refused and min(r.median for r in records) == pytest.approx(progress.seconds)
+
+
+class Noted(LocalRunner):
+    """Notes what is measured."""
+
+    def __init__(self) -> None:
+        super().__init__(plan=Plan(repeats=3, seconds=0.2))
+        self.runs: list[Run] = []
+
+    def run(self, runs: Sequence[Run]) -> list[Measured]:
+        self.runs += runs
+        return super().run(runs)
+
+
+def test_the_recalled_candidate_is_measured_beside_the_untuned_kernel(tmp_path: Path) -> None:
+    """They are libraries of their own: one that took the other's place would be compared with itself."""
+    log, task = tmp_path / "log.json", Task("product", "product of 96", Target("llvm"), Tiles(96))
+    builder, runner = LocalBuilder(1), Noted()
+    Session([task], builder, runner, Ignorant(), log).run(Limits(trials=4, batch=4))
+    runner.runs.clear()
+    again = Session([task], builder, runner, Ignorant(), log)
+    again.measure_untuned()
+    builder.close()
+    runner.close()
+    untuned, recalled = runner.runs
+    assert recalled.reference == recalled.beside == untuned.library != recalled.library
+    (progress,) = again.progress
+    assert progress.untuned is not None and progress.seconds < progress.untuned / 1.2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -18,7 +21,7 @@ from tilewright.tir import PrimFunc
 from tilewright.tuning import log
 from tilewright.tuning.allocation import Progress, model_seconds, next_task
 from tilewright.tuning.inputs import difference, random_inputs, signature_of
-from tilewright.tuning.measure import Argument, Failure, Measured, Run, Signature
+from tilewright.tuning.measure import Argument, Built, Failure, Measured, Run, Signature, Source
 from tilewright.tuning.record import load
 from tilewright.tuning.search import Effort, Search
 from tilewright.tuning.session import RECALLED, Event, Limits, Session
@@ -145,22 +148,90 @@ def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:
             assert record.median == pytest.approx(best((a, b)) * 1.1, rel=1e-6)  # the load of the first call
 
 
-def test_a_time_that_is_too_good_is_measured_again(func: PrimFunc) -> None:
-    class Lucky(Formula):
-        """Every fifth measurement of a candidate is far too short."""
+class Far(Formula):
+    """Measures on four boards. gate: what measurements of candidates wait for. open: how many are not done."""
 
+    apart = True
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.takes, self.boards = seconds, ThreadPoolExecutor(4)
+        self.gate = threading.Event()
+        self.open = 0
+
+    def submit(self, run: Run) -> Future[Measured]:
+        self.open += 1
+        return self.boards.submit(self._measured, run)
+
+    def _measured(self, run: Run) -> Measured:
+        if run.reference is not None:
+            self.gate.wait(10)
+            time.sleep(self.takes)
+        self.open -= 1
+        return self.run([run])[0]
+
+
+class Watching(Names):
+    """Notes how many measurements were open when each round was built; with the second one the gate opens."""
+
+    def __init__(self, runner: Far) -> None:
+        super().__init__()
+        self.runner, self.open = runner, list[int]()
+
+    def build(self, sources: Sequence[Source], folder: Path) -> list[Built]:
+        self.open.append(self.runner.open)
+        if len(self.open) == 3:
+            self.runner.gate.set()
+        return super().build(sources, folder)
+
+
+def test_while_boards_measure_the_next_candidates_are_built(func: PrimFunc, tmp_path: Path) -> None:
+    runner, path = Far(), tmp_path / "log.json"
+    builder, events = Watching(runner), list[Event]()
+    session = Session([task(func)], builder, runner, Perfect(), path)
+    session.run(Limits(trials=40, batch=8, search=1e9), events.append)
+    assert builder.open[:3] == [0, 0, 8]  # the untuned kernel, the first round, and the second one
+    assert session.records == load(path)[0] and len(session.records) == 40
+    assert [len(e.records) for e in events] == [8] * 5 and events[-1].trials == 40
+    assert len({tuple(r.candidate) for r in session.records}) == 40
+    assert session.progress[0].seconds == min(best(tuple(r.candidate)) for r in session.records)
+
+
+def test_what_waits_for_a_board_when_the_time_is_over_is_left_out(func: PrimFunc) -> None:
+    runner = Far(0.3)
+    runner.gate.set()
+    session = Session([task(func)], Names(), runner, Perfect())
+    begun = time.monotonic()
+    session.run(Limits(seconds=2.0, batch=64, search=0.0))
+    assert time.monotonic() - begun < 10 and 4 <= len(session.records) < 60
+
+
+def test_an_interrupt_keeps_what_was_measured(func: PrimFunc, tmp_path: Path) -> None:
+    class Interrupted(Formula):
         def run(self, runs: Sequence[Run]) -> list[Measured]:
-            found = []
-            for measured in super().run(runs):
-                lucky = self.calls % 5 == 0 and len(runs) > 1
-                found.append(measured._replace(seconds=(0.1, 0.1, 0.1)) if lucky else measured)
-            return found
+            if self.calls > 20:
+                raise KeyboardInterrupt
+            return super().run(runs)
 
-    session = Session([task(func)], Names(), Lucky(), Perfect())
-    session.run(Limits(trials=40, batch=8, search=1e9))
-    (progress,) = session.progress
-    assert 1.0 <= progress.seconds < 1.01
-    assert progress.seconds == min(best((r.candidate[0], r.candidate[1])) for r in session.records)
+    path = tmp_path / "log.json"
+    session = Session([task(func)], Names(), Interrupted(), Ignorant(), path)
+    with pytest.raises(KeyboardInterrupt):
+        session.run(Limits(trials=100, batch=16, search=1e9))
+    kept = load(path)[0]
+    assert kept == session.records and 10 < len(kept) <= 20
+    assert session.progress[0].seconds == min(r.median for r in kept)
+
+
+def test_tasks_whose_untuned_kernel_does_not_run_are_left_out(func: PrimFunc) -> None:
+    class Broken(Names):
+        def build(self, sources: Sequence[Source], folder: Path) -> list[Built]:
+            found = super().build(sources, folder)
+            return [Built(None, 0.0, Failure.BUILD, "no code"), *found[1:]] if len(self.built) == 2 else found
+
+    session = Session([task(func, "bad"), task(func, "good")], Broken(), Formula(), Perfect())
+    session.run(Limits(trials=16, batch=8, search=1e9))
+    assert session.left_out == {"bad": "its untuned kernel is not built: no code"}
+    assert {r.name for r in session.records} == {"good"} and len(session.records) == 16
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(
@@ -172,7 +243,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
 
     def full(*args: object) -> None:
         calls.append(args)
-        if len(calls) <= 2:
+        if len(calls) <= 16:
             raise TVMError("the disk is full")
         real(*args)  # type: ignore[arg-type]
 

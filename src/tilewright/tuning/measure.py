@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from concurrent.futures import Future
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +67,8 @@ class Run(NamedTuple):
     """A library to be measured.
 
     reference: the library of the untuned kernel, whose outputs for the same inputs are compared with its own; None: they are not compared.
-    beside: the library of the best candidate so far, whose runs alternate with its own.
+    beside: the library of the best candidate so far, whose runs alternate with its own; what seems to be faster is measured twice, and the
+    second time counts.
     """
 
     library: Path
@@ -106,6 +108,14 @@ class Runner(ABC):
     @abstractmethod
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         """The times of each library, in the order of the libraries."""
+
+    def submit(self, run: Run) -> Future[Measured]:
+        """The times of a library, as soon as they are known. Runners that measure several libraries at once return at once; others have
+        measured it when this returns. A measurement that has not begun can be cancelled."""
+        measured: Future[Measured] = Future()
+        measured.set_running_or_notify_cancel()
+        measured.set_result(self.run([run])[0])
+        return measured
 
     def close(self) -> None:  # noqa: B027
         """Ends the processes and sessions that it started. It starts others when it is used again."""

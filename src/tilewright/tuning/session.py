@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,13 +17,18 @@ from tilewright.support.files import kept_folder
 from tilewright.tuning import log
 from tilewright.tuning.allocation import PATIENCE, Progress, next_task
 from tilewright.tuning.inputs import signature_of
-from tilewright.tuning.measure import Builder, CostModel, Measured, Run, Runner, Signature, Source
+from tilewright.tuning.measure import Builder, CostModel, Measured, Run, Runner, Source
 from tilewright.tuning.record import Record, load, of_task
 from tilewright.tuning.search import Effort, Proposal, Search
 from tilewright.tuning.task import Task
+from tilewright.tuning.trials import Best, Kernel, Round, Trials
 
 RECALLED = 64
 """Records of a task that are scheduled again when its log is continued, the fastest ones: each takes tens of milliseconds."""
+
+
+UNTUNED = 16
+"""Untuned kernels that are built at once."""
 
 
 @dataclass(frozen=True)
@@ -50,33 +56,17 @@ class Event(NamedTuple):
     elapsed: float
 
 
-@dataclass(eq=False)
-class _State:
-    """What a session has of a task. reference: the library of the untuned kernel. recalled: the fastest candidate of earlier sessions.
-    best: the library of the fastest candidate, else the untuned one."""
-
-    progress: Progress
-    search: Search
-    folder: Path = Path()
-    signature: Signature = Signature((), ())
-    reference: Path | None = None
-    recalled: Proposal | None = None
-    best: Path | None = None
-    best_seconds: float = float("inf")
-
-    @property
-    def task(self) -> Task:
-        return self.progress.task
-
-
 class Session:
-    """Tunes tasks. The records of a round are on the disk before the next one begins, so whatever ends the process loses at most the round
-    that ran. A log that has records of the tasks is continued.
+    """Tunes tasks. A record is on the disk as soon as its candidate is measured, so whatever ends the process loses at most what was being
+    measured. A log that has records of the tasks is continued.
+
+    While boards measure, or another machine does, the next candidates are searched and built: a round begins when no more candidates are
+    left to be measured than a round has. On this machine these things would disturb each other, so one follows the other.
 
     path: the log; None: records are in memory only. records: those of this session. refused: lines of the log that are not used.
     The untuned kernels of all tasks are measured first (`measure_untuned`), so that the time of the model is known.
 
-    unwritten: records that could not be written, since the disk is full or the file cannot be opened; each round tries again.
+    unwritten: records that could not be written, since the disk is full or the file cannot be opened; each record tries again.
     """
 
     def __init__(
@@ -93,170 +83,215 @@ class Session:
         self.records: list[Record] = []
         self.unwritten: list[Record] = []
         random = Random(seed)
-        self._states = [
-            _State(Progress(task), Search(task.space, task.target, model, Random(random.random()))) for task in tasks
+        self._kernels = [
+            Kernel(Progress(task), Search(task.space, task.target, model, Random(random.random()))) for task in tasks
         ]
+        self._folders = 0
         known, self.refused = load(path) if path is not None and os.path.exists(path) else ([], [])
-        for state in self._states:
-            self._recall(state, of_task(known, state.task))
+        for kernel in self._kernels:
+            self._recall(kernel, of_task(known, kernel.task))
 
     @property
     def progress(self) -> list[Progress]:
         """What each task reached, in the order of the tasks."""
-        return [state.progress for state in self._states]
+        return [kernel.progress for kernel in self._kernels]
 
     def measure_untuned(self, report: Callable[[int, int, str], None] | None = None) -> None:
         """Measures the untuned kernels of the tasks that have none. report: is called with the tasks that are done, all tasks, and what is
         done.
 
-        Raises TVMError where one cannot be built and run: nothing could be compared with it.
+        Tasks whose untuned kernel cannot be built and run are left out, since nothing could be compared with it: `left_out` says why.
+        Raises TVMError where it is so with all.
         """
-        waiting = [state for state in self._states if state.best is None]
-        for i, state in enumerate(waiting):
+        waiting = [kernel for kernel in self._kernels if kernel.best is None and not kernel.left_out]
+        pending: dict[Future[Measured], Kernel] = {}
+        done = 0
+        for first in range(0, len(waiting), UNTUNED):
+            group = waiting[first : first + UNTUNED]
             if report is not None:
-                report(i, len(waiting), state.task.name)
-            self._measure_untuned(state)
+                report(done, len(waiting), group[0].task.name)
+            # Boards measure a group while the next one is built.
+            pending.update(self._untuned(group))
+            more = first + UNTUNED < len(waiting)
+            while pending:
+                ended, _ = wait(pending, 0.0 if more and self.runner.apart else None, FIRST_COMPLETED)
+                for future in ended:
+                    kernel = pending.pop(future)
+                    self._measured_untuned(kernel, future.result())
+                    done += 1
+                    if report is not None:
+                        report(done, len(waiting), kernel.task.name)
+                if not ended:
+                    break
+        for kernel in waiting:
+            kernel.progress.exhausted = kernel.progress.exhausted or bool(kernel.left_out)
+        if self._kernels and all([kernel.left_out for kernel in self._kernels]):
+            first_one, others = self._kernels[0], len(self._kernels) - 1
+            so = f"; nor can the {others} other tasks" if others else ""
+            raise TVMError(f"{first_one.task.name} cannot be tuned: {first_one.left_out}{so}")
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why tasks are not tuned, by their names."""
+        return {kernel.task.name: kernel.left_out for kernel in self._kernels if kernel.left_out}
 
     def run(self, limits: Limits, report: Callable[[Event], None] | None = None) -> None:
         """Measures until a limit is reached, or no task is expected to become faster. report: is called after each round.
 
-        Raises TVMError where the untuned kernel of a task cannot be built and run.
+        Raises TVMError where no task can be tuned (`measure_untuned`).
         """
         begun = time.monotonic()
         ends = begun + limits.seconds if limits.seconds is not None else float("inf")
         before, searched = len(self.records), 0.0
         self.measure_untuned()
-        while True:
-            now = time.monotonic()
-            left = float("inf") if limits.trials is None else limits.trials - (len(self.records) - before)
-            number = next_task(self.progress, limits.patience)
-            if now >= ends or left <= 0 or number is None:
-                return
-            state = self._states[number]
-            # What the search may take by its share of the time, and half a second more, since rounds differ.
-            share = limits.search * (now - begun) - searched + 0.5
-            effort = Effort(seconds=max(min(share, ends - now), 0.0))
-            proposals = state.search.propose(int(min(limits.batch, left)), effort)
-            searched += time.monotonic() - now
-            records = self._measure(state, proposals)
-            if report is not None:
-                made = len(self.records) - before
-                report(Event(number, state.progress, records, made, time.monotonic() - begun))
+        trials = Trials(self.runner, self._keep, ends)
 
-    def _recall(self, state: _State, records: Sequence[Record]) -> None:
+        def end(rounds: Sequence[Round]) -> None:
+            for ended in rounds:
+                records, made = self._end(ended), len(self.records) - before
+                if report is not None and records:
+                    report(Event(ended.number, ended.kernel.progress, records, made, time.monotonic() - begun))
+
+        def wait_until(most: int) -> None:
+            """Waits until at most so many candidates are still to be measured, and reports rounds that end."""
+            while True:
+                end(trials.take_done())
+                if trials.open <= most:
+                    return
+                trials.wait()
+
+        try:
+            while True:
+                wait_until(limits.batch if self.runner.apart else 0)
+                now = time.monotonic()
+                left = float("inf")
+                if limits.trials is not None:
+                    left = limits.trials - (len(self.records) - before) - trials.open
+                number = next_task(self.progress, limits.patience) if now < ends and left > 0 else None
+                if number is None:
+                    if not trials.open:
+                        return
+                    # What is under way may find a task that is worth going on with.
+                    wait_until(trials.open - 1)
+                    continue
+                kernel = self._kernels[number]
+                # What the search may take by its share of the time, and half a second more, since rounds differ.
+                share = limits.search * (now - begun) - searched + 0.5
+                effort = Effort(seconds=max(min(share, ends - now), 0.0))
+                proposals = kernel.search.propose(int(min(limits.batch, left)), effort)
+                searched += time.monotonic() - now
+                if proposals:
+                    trials.begin(self._built(number, proposals))
+                else:
+                    kernel.progress.exhausted = True
+        except BaseException:
+            if trials.open:
+                self.runner.close()
+            raise
+        finally:
+            end(trials.take_all())
+
+    def _recall(self, kernel: Kernel, records: Sequence[Record]) -> None:
         """Continues a task. The cost model learns from its fastest records whose schedules are still accepted."""
         known: list[tuple[float, int, Any]] = []
         for record in records:
             try:
-                candidate = state.task.space.read(record.candidate)
+                candidate = kernel.task.space.read(record.candidate)
             except TVMError:
                 continue
-            state.search.skip(candidate)
+            kernel.search.skip(candidate)
             known.append((record.median, len(known), candidate))
         found = []
         for seconds, _, candidate in sorted(known, key=lambda k: k[:2])[:RECALLED]:
-            proposal = state.search.recall(candidate, seconds)
+            proposal = kernel.search.recall(candidate, seconds)
             if proposal is not None:
                 found.append((proposal, seconds))
-        self._learn(state, [proposal for proposal, _ in found], [seconds for _, seconds in found])
+        self._learn(kernel, [proposal for proposal, _ in found], [seconds for _, seconds in found])
         fastest = min(found, key=lambda pair: pair[1], default=None)
         if fastest is not None and fastest[1] < float("inf"):
-            state.recalled = fastest[0]
-            state.progress.best.append(fastest[1])
+            kernel.recalled = fastest[0]
+            kernel.progress.best.append(fastest[1])
 
-    def _learn(self, state: _State, proposals: Sequence[Proposal], seconds: Sequence[float]) -> None:
+    def _learn(self, kernel: Kernel, proposals: Sequence[Proposal], seconds: Sequence[float]) -> None:
         if proposals:
-            self.model.update(state.task.key, [p.program for p in proposals], state.task.target, seconds)
+            self.model.update(kernel.task.key, [p.program for p in proposals], kernel.task.target, seconds)
 
-    def _measure_untuned(self, state: _State) -> None:
-        """The time of the untuned kernel, and what its candidates must compute."""
-        task = state.task
-        state.folder = Path(self.folder.name) / str(self._states.index(state))
-        state.folder.mkdir()
-        program = task.space.untuned()
-        (built,) = self.builder.build([Source(program, task.target)], state.folder)
-        if built.path is None:
-            raise TVMError(f"{task.name} cannot be tuned: its untuned kernel is not built: {built.message}")
-        state.signature, state.reference = signature_of(program), built.path
-        (measured,) = self.runner.run([Run(built.path, state.signature)])
+    def _untuned(self, kernels: Sequence[Kernel]) -> dict[Future[Measured], Kernel]:
+        """Builds untuned kernels, and begins to measure them."""
+        sources: list[Source] = []
+        found: list[Kernel] = []
+        for kernel in kernels:
+            try:
+                program = kernel.task.space.untuned()
+                kernel.signature = signature_of(program)
+            except TVMError as error:
+                kernel.left_out = f"its untuned kernel is not built: {error}"
+                continue
+            sources.append(Source(program, kernel.task.target))
+            found.append(kernel)
+        measured = {}
+        for kernel, built in zip(found, self.builder.build(sources, self._new_folder()), strict=True):
+            if built.path is None:
+                kernel.left_out = f"its untuned kernel is not built: {built.message}"
+                continue
+            kernel.reference = built.path
+            measured[self.runner.submit(Run(built.path, kernel.signature))] = kernel
+        return measured
+
+    def _measured_untuned(self, kernel: Kernel, measured: Measured) -> None:
+        """The time of an untuned kernel, beside which its candidates are measured."""
+        assert kernel.reference is not None
         if measured.failure is not None:
-            raise TVMError(f"{task.name} cannot be tuned: its untuned kernel does not run: {measured.message}")
-        state.progress.untuned = state.best_seconds = statistics.median(measured.seconds)
-        state.best = built.path
-        if state.recalled is not None:
-            self._measure_recalled(state, state.recalled)
+            kernel.left_out = f"its untuned kernel does not run: {measured.message}"
+            return
+        kernel.progress.untuned = statistics.median(measured.seconds)
+        kernel.best = Best(kernel.reference, kernel.progress.untuned)
+        if kernel.recalled is not None:
+            self._measure_recalled(kernel, kernel.recalled, kernel.best)
 
-    def _measure_recalled(self, state: _State, proposal: Proposal) -> None:
+    def _measure_recalled(self, kernel: Kernel, proposal: Proposal, best: Best) -> None:
         """Measures the fastest candidate of earlier sessions: the machine may be slower or faster than it was."""
-        (built,) = self.builder.build([Source(proposal.program, state.task.target)], state.folder)
+        (built,) = self.builder.build([Source(proposal.program, kernel.task.target)], self._new_folder())
         if built.path is None:
             return
-        (measured,) = self.runner.run([Run(built.path, state.signature, state.reference, state.best)])
-        record = self._record(state, proposal.candidate, measured)
-        state.progress.best = [record.median]
-        if record.median < state.best_seconds:
-            state.best, state.best_seconds = built.path, record.median
+        (measured,) = self.runner.run([Run(built.path, kernel.signature, kernel.reference, best.library)])
+        seconds = kernel.record(proposal.candidate, measured, best).median
+        kernel.progress.best = [seconds]
+        if seconds < best.seconds:
+            kernel.best = Best(built.path, seconds)
 
-    def _measure(self, state: _State, proposals: Sequence[Proposal]) -> list[Record]:
-        """Builds, measures and records candidates."""
-        task, progress = state.task, state.progress
-        if not proposals:
-            progress.exhausted = True
+    def _built(self, number: int, proposals: Sequence[Proposal]) -> Round:
+        """Builds candidates of a task."""
+        kernel = self._kernels[number]
+        sources = [Source(p.program, kernel.task.target) for p in proposals]
+        return Round(number, kernel, proposals, self.builder.build(sources, self._new_folder()))
+
+    def _end(self, ended: Round) -> list[Record]:
+        """The search and the model learn what was measured in a round; the records in the order of its candidates."""
+        kernel, places = ended.kernel, sorted(ended.records)
+        records, proposals = [ended.records[i] for i in places], [ended.proposals[i] for i in places]
+        if not places:
             return []
-        folder = state.folder / str(len(progress.best))
-        folder.mkdir(exist_ok=True)
-        built = self.builder.build([Source(p.program, task.target) for p in proposals], folder)
-        runs = [Run(b.path, state.signature, state.reference, state.best) for b in built if b.path is not None]
-        results = iter(self.runner.run(runs) if runs else [])
-        measured = [next(results) if b.path is not None else Measured((), (), b.failure, b.message) for b in built]
-        records = [self._record(state, p.candidate, m) for p, m in zip(proposals, measured, strict=True)]
-        self._confirm(state, records, [b.path for b in built])
-        for proposal, record in zip(proposals, records, strict=True):
-            state.search.told(proposal, record.median)
         times = [record.median for record in records]
-        progress.best.append(min(progress.seconds, *times))
-        self._keep(records)
-        self._learn(state, proposals, times)
+        for proposal, seconds in zip(proposals, times, strict=True):
+            kernel.search.told(proposal, seconds)
+        kernel.progress.best.append(min([kernel.progress.seconds, *times]))
+        self._learn(kernel, proposals, times)
+        ended.remove_libraries()
         return records
 
-    def _confirm(self, state: _State, records: list[Record], libraries: Sequence[Path | None]) -> None:
-        """Measures the candidates that seem to be faster than the best so far once again: the least of many times is too good to be true.
-        What is fastest then is the best; the records have their second times."""
-        tried: set[int] = set()
-        while True:
-            fastest = min(range(len(records)), key=lambda i: records[i].median)
-            library = libraries[fastest]
-            if records[fastest].median >= state.best_seconds or library is None:
-                return
-            if fastest in tried:
-                state.best, state.best_seconds = library, records[fastest].median
-                return
-            tried.add(fastest)
-            (measured,) = self.runner.run([Run(library, state.signature, None, state.best)])
-            records[fastest] = self._record(state, records[fastest].candidate, measured, written=True)
+    def _new_folder(self) -> Path:
+        """A folder for libraries."""
+        self._folders += 1
+        made = Path(self.folder.name) / str(self._folders)
+        made.mkdir()
+        return made
 
-    def _record(self, state: _State, candidate: Any, measured: Measured, written: bool = False) -> Record:
-        """The record of a measurement. Its seconds are scaled by how much slower than before the best candidate was, whose runs alternated
-        with its own. written: whether the candidate is as JSON holds it."""
-        task, scale = state.task, 1.0
-        if measured.beside:
-            scale = state.best_seconds / statistics.median(measured.beside)
-        return Record(
-            task.key,
-            task.name,
-            str(task.target),
-            candidate if written else task.space.write(candidate),
-            tuple([seconds * scale for seconds in measured.seconds]),
-            measured.failure,
-            measured.message,
-            state.progress.untuned,
-        )
-
-    def _keep(self, records: Sequence[Record]) -> None:
-        self.records += records
+    def _keep(self, record: Record) -> None:
+        self.records.append(record)
         if self.path is None:
             return
-        self.unwritten += records
+        self.unwritten.append(record)
         try:
             log.append(self.path, [record.to_json() for record in self.unwritten])
         except TVMError:

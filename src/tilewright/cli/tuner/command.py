@@ -110,6 +110,8 @@ class Command:
             told(f"warning: {len(session.refused) - 5} more lines of {self.path} are left out")
         with progress("measuring untuned kernels") as report:
             session.measure_untuned(report)
+        for name, why in session.left_out.items():
+            told(f"warning: {name} is not tuned: {why}")
         if not self.runner.apart:
             with progress("measuring the machine") as report:
                 report(0, 0, "measuring the machine")

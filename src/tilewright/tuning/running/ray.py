@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from tilewright.tuning.measure import Failure, Measured, Run, Runner
 from tilewright.tuning.running.local import LocalRunner
 from tilewright.tuning.running.measuring import Plan
 
+AT_ONCE = 256
+"""Measurements of a session that the cluster is asked for at once."""
 WAITS = 600.0
 """Seconds that a task may wait for a place in the cluster."""
 
@@ -44,6 +47,22 @@ class RayRunner(Runner):
         # The reference and the best candidate take part in the time of a task.
         self._task = self._ray.remote(num_cpus=cpus, max_retries=1)(_measured)
         self._timeout = WAITS + 3 * timeout
+        self._threads: ThreadPoolExecutor | None = None
+        self._running: set[Any] = set()
+
+    def submit(self, run: Run) -> Future[Measured]:
+        """The times of a library, once the cluster has measured it."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(AT_ONCE, "tilewright-ray")
+        return self._threads.submit(lambda: self.run([run])[0])
+
+    def close(self) -> None:
+        """Ends what is being measured."""
+        threads, self._threads = self._threads, None
+        for task in list(self._running):
+            self._ray.cancel(task, force=True)
+        if threads is not None:
+            threads.shutdown(cancel_futures=True)
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         """The times of each library, in the order of the libraries."""
@@ -59,12 +78,15 @@ class RayRunner(Runner):
             )
             for run in runs
         ]
+        self._running.update(tasks)
         try:
             return [self._found(task) for task in tasks]
         except BaseException:
             for task in tasks:
                 self._ray.cancel(task, force=True)
             raise
+        finally:
+            self._running.difference_update(tasks)
 
     def _found(self, task: Any) -> Measured:
         try:
