@@ -4,6 +4,7 @@ Every maker returns the path of an .onnx file. Names:
 
     resnet50 mobilenetv2 bert_base gpt2 vit_b16 convnext_t          full size, from the transformers configurations
     bert_six                                                        BERT of six layers
+    segformer_b0                                                    SegFormer-B0 on images of 512 x 512 pixels
     gpt2_decode                                                     one token of GPT-2 behind 128 whose keys and values are inputs
     efficientnet_lite0                                              full size, from benchmarks/networks.py
     resnet_small mobilenet_small bert_small gpt2_small vit_small    the same graphs with few layers and small widths
@@ -113,6 +114,7 @@ _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
     "resnet50": _vision("ResNetConfig", "ResNetForImageClassification", 224, num_labels=1000),
     "mobilenetv2": _vision("MobileNetV2Config", "MobileNetV2ForImageClassification", 224, num_labels=1001),
     "vit_b16": _vision("ViTConfig", "ViTForImageClassification", 224, num_labels=1000),
+    "segformer_b0": _vision("SegformerConfig", "SegformerForSemanticSegmentation", 512, num_labels=150),
     "bert_base": _language("BertConfig", "BertModel", 128),
     "bert_six": _language("BertConfig", "BertModel", 128, num_hidden_layers=6),
     "gpt2": _language("GPT2Config", "GPT2LMHeadModel", 128, **_GPT),
@@ -178,6 +180,7 @@ FULL = (
     "bert_six",
     "gpt2",
     "gpt2_decode",
+    "segformer_b0",
 )
 SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
 LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
@@ -199,6 +202,7 @@ BENCHMARKED = (
     "bert_base",
     "gpt2",
     "gpt2_decode",
+    "segformer_b0",
     "ppocr_det",
     "ppocr_rec",
 )
@@ -440,7 +444,7 @@ def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
         tokens, vocabulary = (16, 97) if small else (128, 30000)
         ids = rng.integers(0, vocabulary, (batch, tokens), dtype=np.int64)
         return {"input_ids": ids, "attention_mask": np.ones((batch, tokens), np.int64)}
-    size = 32 if small else 224
+    size = 32 if small else 512 if name.startswith("segformer") else 224
     return {"pixel_values": rng.standard_normal((batch, 3, size, size), dtype=np.float32)}
 
 

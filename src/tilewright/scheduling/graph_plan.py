@@ -17,6 +17,7 @@
     attention(...).form     in blocks of queries, or as products and a softmax (whole)
     dense(...).branch       whether a product joins others of the same data (joined), or runs by itself (apart)
     branches(...).form      the same of convolutions
+    product(..., resize ..).place  (operators above a product, operators above its data), among those before it; (0, 0): where it is
     batch(...).split        (images at a time, first layers that run so); (images, 0): all images at once
     nn.contrib_conv2d_NCHWc(...).halo  whether the producer of the data writes it, or the convolution copies the data
 
@@ -34,6 +35,7 @@ from tilewright.scheduling.convolutions import GroupedBytes, filled_costs, plain
 from tilewright.scheduling.cost import cycles_of_add, image_tile, padded_rows, register_tile
 from tilewright.scheduling.decisions import Decisions, Value
 from tilewright.scheduling.instructions import DotProduct
+from tilewright.scheduling.product_places import MARGIN, Place, Step, place_cycles, sum_cycles
 from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
 from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
 from tilewright.target import Target
@@ -159,6 +161,24 @@ class GraphPlan(Decisions):
         small = all([w <= cpu.core.joined_convolution for w in work])
         name = f"branches({problem}, {'+'.join(map(str, filters))} filters).form"
         return self.choose(name, "joined" if narrow or small else "apart", lambda: ["apart", "joined"]) == "joined"
+
+    def product_place(
+        self, channels: int, filters: int, size: int, steps: Sequence[Step], choices: Sequence[Place], summed: bool
+    ) -> Place:
+        """Where a product over channels is computed, of the places `choices` among the operators before it. size: elements of each channel
+        in its result; summed: whether its result is added to others at any place but the first."""
+        here, *others = choices
+        limit = place_cycles(here, channels, filters, size, steps, self.target.cpu)
+        limit -= sum_cycles(filters, size, self.target.cpu) if summed else 0.0
+        cycles = {p: place_cycles(p, channels, filters, size, steps, self.target.cpu) for p in others}
+        less = [p for p in others if cycles[p] < limit]
+        if not less:
+            return here
+        best = min(less, key=lambda p: cycles[p])
+        told = "".join([f", {s.kind} {s.below}x{s.channels}" for s in steps])
+        name = f"product({size}x{channels}x{filters}{told}{', summed' * summed}).place"
+        model = tuple(best) if cycles[best] <= MARGIN * limit else tuple(here)
+        return Place(*self.choose(name, model, lambda: [tuple(p) for p in (here, *less)]))
 
     def batch_split(
         self, inputs: Sequence[Sequence[int]], layers: Sequence[Traffic], ends: Collection[int]

@@ -74,7 +74,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *tuned(transform.ProductsOfWindows()),
         transform.SimplifyExpr(),
         transform.FoldConstant(),
-        *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),
+        *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr(), transform.ProductsBeforeResizes()),
         *mixed,
         *tuned(transform.ProductsOfBytes()),
         transform.EliminateCommonSubexpr(),

@@ -54,6 +54,7 @@ from tilewright.relay.transform.memory.device_planner import PlanDevices
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
 from tilewright.relay.transform.operators.legalize import Legalize
+from tilewright.relay.transform.operators.product_places import ProductsBeforeResizes
 from tilewright.relay.transform.operators.templates import ApplyTemplates
 from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.operators.transposed_conv import TransposedConvolutions
@@ -172,6 +173,7 @@ __all__ = [
     "PassInfo",
     "PlanDevices",
     "PrintIR",
+    "ProductsBeforeResizes",
     "ProductsOfBytes",
     "ProductsOfWindows",
     "RemoveUnusedFunctions",
