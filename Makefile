@@ -74,10 +74,10 @@ build/farm/.done: pyproject.toml $(VENV)/.base
 test-farm: $(VENV)/.extra-test build/farm/.done  ## measurements of tuning in a Ray cluster of this machine (a minute)
 	PYTHONPATH=build/farm $(BIN)/python -m pytest -q tests/tuning/on_ray.py
 
-# Apache TVM's package, whose messages of remote calls ours are, in an environment of its own.
+# Apache TVM's package, whose messages of remote calls ours are, in an environment of its own. It writes no module as JSON with a later apache-tvm-ffi.
 build/apache-tvm/.done: pyproject.toml
 	test -x build/apache-tvm/bin/python || $(PYTHON) -m venv build/apache-tvm
-	build/apache-tvm/bin/python -m pip install --quiet --disable-pip-version-check apache-tvm numpy cloudpickle psutil tornado
+	build/apache-tvm/bin/python -m pip install --quiet --disable-pip-version-check apache-tvm 'apache-tvm-ffi<0.1.15' numpy cloudpickle psutil tornado xgboost-cpu scipy
 	@touch $@
 
 test-rpc: $(VENV)/.extra-test build/apache-tvm/.done  ## sessions with apache-tvm's client, server, tracker and proxy, in both directions (a minute)

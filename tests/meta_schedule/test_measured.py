@@ -183,3 +183,37 @@ def test_a_kernel_is_tuned(tmp_path: Path) -> None:
     c = nd.array(np.zeros((16, 16), np.float32), cpu())
     build(sch.mod["main"], target="llvm")(nd.array(a), nd.array(b), c)
     np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4, atol=1e-4)
+
+
+@ms.derived_object
+class Swapping(B.PyBuilder):
+    """Builds the first module as it is, and another kernel for all later ones."""
+
+    def __init__(self, other: tir.PrimFunc) -> None:
+        self.engine, self.other, self.count = B.LocalBuilder(max_workers=1), other, 0
+
+    def build(self, build_inputs: Any) -> list[B.BuilderResult]:
+        self.count += 1
+        given = (
+            build_inputs if self.count == 1 else [B.BuilderInput(module(self.other), i.target) for i in build_inputs]
+        )
+        return self.engine.build(given)
+
+
+def test_wrong_outputs_are_failures(tmp_path: Path) -> None:
+    builder, runner = Swapping(gemm(4, 4, 4)), R.LocalRunner()
+    try:
+        db = ms.tune_tir(
+            gemm(4, 4, 4, relu=True),
+            "llvm",
+            str(tmp_path),
+            2,
+            builder=builder,
+            runner=runner,
+            strategy="replay-trace",
+            seed=1,
+        )
+    finally:
+        builder.engine.close()
+        runner.close()
+    assert len(db) == 2 and not any([r.is_valid for r in db.get_all_tuning_records()])

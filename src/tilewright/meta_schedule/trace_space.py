@@ -26,6 +26,7 @@ class TraceSpace(Space[Trace]):
         if context.mod is None or context.space_generator is None:
             raise TVMError("a space of traces needs a module and a space generator, and TuneContext was not given both")
         self.context, self.mod = context, context.mod
+        self._last: tuple[Trace, Schedule] | None = None
         if designs is None:
             designs = [trace_of(sch) for sch in context.generate_design_space()]
         self.designs = [design.simplified() for design in designs]
@@ -37,7 +38,8 @@ class TraceSpace(Space[Trace]):
 
     def schedule(self, candidate: Trace) -> Schedule:
         """The schedule of a candidate, with post-processors. Raises TVMError where a step or a post-processor refuses it."""
-        sch = self._replayed(candidate, seed=1)
+        drawn, self._last = self._last, None
+        sch = drawn[1] if drawn is not None and drawn[0] is candidate else self._replayed(candidate, seed=1)
         sch.enter_postproc()
         generator = self.context.space_generator
         assert generator is not None
@@ -86,7 +88,11 @@ class TraceSpace(Space[Trace]):
 
     def _drawn(self, trace: Trace, random: Random) -> Trace:
         """The trace with a decision for each sampling step: its own, or one that is drawn. Raises ScheduleError where a step is refused."""
-        return trace_of(self._replayed(trace, random.getrandbits(30) + 1))
+        sch = self._replayed(trace, random.getrandbits(30) + 1)
+        found = trace_of(sch).copy()
+        # Most candidates are scheduled next.
+        self._last = found, sch
+        return found
 
     def _replayed(self, trace: Trace, seed: int) -> Schedule:
         sch = Schedule(self.mod, seed=seed, error_render_level="fast")

@@ -67,6 +67,9 @@ def difference(signature: Signature, found: Sequence[Values], expected: Sequence
         a, b = a.astype(wide), b.astype(wide)
         sizes = np.abs(b[np.isfinite(b)]) if tolerance else b
         allowed = tolerance * float(sizes.mean()) if tolerance and sizes.size else 0.0
+        # Much faster than what follows, and stricter: most outputs agree so.
+        if tolerance and a.size and bool(np.abs(a - b).max() <= allowed):
+            continue
         wrong = ~np.isclose(a, b, rtol=tolerance, atol=allowed, equal_nan=True) if tolerance else a != b
         if wrong.any():
             first = tuple([int(i) for i in np.argwhere(wrong)[0]])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewright.meta_schedule.blocks import note, root_blocks
 from tilewright.meta_schedule.loop_plans import parallel_loops, vector_loops
 from tilewright.meta_schedule.postproc.postproc import Postproc
-from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 PREFIX = "meta_schedule."
@@ -43,14 +44,9 @@ class RewriteParallelVectorizeUnroll(Postproc):
 def _become(sch: Schedule, block: BlockRV, loops: list[LoopRV], kind: str) -> None:
     """Fuses loops, and makes the result parallel or a vector; fewer loops where a primitive refuses it."""
     while loops:
-        tried = sch.copy()
-        try:
-            _fuse(tried, loops, kind)
-        except ScheduleError:
-            loops = loops[1:] if kind == "vectorize" else loops[:-1]
-            continue
-        _fuse(sch, loops, kind)
-        return
+        if sch.attempt(partial(_fuse, loops=loops, kind=kind)):
+            return
+        loops = loops[1:] if kind == "vectorize" else loops[:-1]
 
 
 def _fuse(sch: Schedule, loops: list[LoopRV], kind: str) -> None:

@@ -8,6 +8,7 @@ from tilewright.meta_schedule.runner.rpc_runner import RPCRunner
 from tilewright.meta_schedule.runner.runner import (
     PyRunner,
     PyRunnerFuture,
+    Rivals,
     Runner,
     RunnerFuture,
     RunnerInput,
@@ -22,6 +23,7 @@ __all__ = [
     "LocalRunnerFuture",
     "PyRunner",
     "PyRunnerFuture",
+    "Rivals",
     "RPCConfig",
     "RPCRunner",
     "Runner",

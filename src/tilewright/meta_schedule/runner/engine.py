@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 from tilewright.meta_schedule.arg_info import TensorInfo
-from tilewright.meta_schedule.runner.runner import RunnerInput
+from tilewright.meta_schedule.runner.runner import Rivals, RunnerInput
 from tilewright.support.workers import Ending, Outcome
 from tilewright.tuning.measure import Argument, Measured, Run, Signature
 from tilewright.tuning.running.local import failed
@@ -20,15 +21,25 @@ def device_of(given: RunnerInput) -> str:
 
 
 def run_of(given: RunnerInput) -> Run:
-    """A library as the engine's runners take it. Which parameters are outputs is not known, so none are compared."""
+    """A library as the engine's runners take it. Without rivals, it is not known which parameters are outputs: none are compared."""
     infos = [info for info in given.args_info if isinstance(info, TensorInfo)]
-    return Run(Path(given.artifact_path), Signature(tuple([Argument(i.shape, i.dtype) for i in infos]), ()))
+    arguments, library, rivals = (
+        tuple([Argument(i.shape, i.dtype) for i in infos]),
+        Path(given.artifact_path),
+        given.rivals,
+    )
+    if rivals is None:
+        return Run(library, Signature(arguments, ()))
+    beside = Path(rivals.fastest[0]) if rivals.fastest is not None else None
+    return Run(library, Signature(arguments, rivals.outputs), Path(rivals.reference), beside)
 
 
-def told(measured: Measured) -> tuple[list[float] | None, str | None]:
-    """Seconds, or what to say of the failure."""
+def told(measured: Measured, rivals: Rivals | None = None) -> tuple[list[float] | None, str | None]:
+    """Seconds, or what to say of the failure. Seconds are scaled by how much slower than before the fastest schedule was meanwhile."""
     if measured.failure is None:
-        return list(measured.seconds), None
+        fastest = rivals.fastest if rivals is not None else None
+        scale = fastest[1] / statistics.median(measured.beside) if fastest and measured.beside else 1.0
+        return [s * scale for s in measured.seconds], None
     return None, f"{measured.failure.value}: {measured.message}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +29,8 @@ Function = Callable[..., Any] | str | None
 class LocalRunner(Runner, kind="local"):
     """Measures in a process of this machine.
 
-    timeout_sec: of a library. evaluator_config: how often it is run. cooldown_sec: waited after each. alloc_repeat: lists of arguments with
+    timeout_sec: of a library. evaluator_config: how often it is run; None: as often as the engine needs to tell it from the fastest one so
+    far, whose runs alternate with its own. cooldown_sec: waited after each. alloc_repeat: lists of arguments with
     which it is run. f_alloc_argument, f_run_evaluator, f_cleanup: functions that can be imported, or names of registered ones, in the
     place of default_alloc_argument, default_run_evaluator, default_cleanup. initializer: what the process does first.
 
@@ -48,14 +50,35 @@ class LocalRunner(Runner, kind="local"):
     ) -> None:
         self.timeout_sec, self.cooldown_sec, self.alloc_repeat = timeout_sec, cooldown_sec, alloc_repeat
         self.evaluator_config = EvaluatorConfig._normalized(evaluator_config)
+        self._plan = self.evaluator_config.plan(timeout_sec) if evaluator_config is not None else None
         self.functions = (f_alloc_argument, f_run_evaluator, f_cleanup)
         self._engines: dict[str, local.LocalRunner] = {}
         self._worker: Worker | None = None
+        self.compares = True
         if alloc_repeat != 1 or initializer is not None or any(self.functions):
+            self.compares = False
             self._worker = Worker(Options(initializer=Job(initializer) if initializer is not None else None))
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
-        return [LocalRunnerFuture(*self._measured(given)) for given in runner_inputs]
+        futures: list[RunnerFuture] = []
+        fastest: dict[str, tuple[str, float]] = {}
+        for given in runner_inputs:
+            rivals = given.rivals
+            if rivals is not None and rivals.reference in fastest:
+                given = RunnerInput(
+                    given.artifact_path,
+                    given.device_type,
+                    given.args_info,
+                    rivals._replace(fastest=fastest[rivals.reference]),
+                )
+            seconds, message = self._measured(given)
+            futures.append(LocalRunnerFuture(seconds, message))
+            if seconds and rivals is not None:
+                best = rivals.fastest[1] if rivals.fastest is not None else float("inf")
+                median = statistics.median(seconds)
+                if median < fastest.get(rivals.reference, ("", best))[1]:
+                    fastest[rivals.reference] = given.artifact_path, median
+        return futures
 
     def _measured(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
         found = self._by_functions(given) if self._worker is not None else self._by_engine(given)
@@ -65,10 +88,9 @@ class LocalRunner(Runner, kind="local"):
     def _by_engine(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
         device = device_of(given)
         if device not in self._engines:
-            plan = self.evaluator_config.plan(self.timeout_sec)
-            self._engines[device] = local.LocalRunner(self.timeout_sec, plan, device=device)
+            self._engines[device] = local.LocalRunner(self.timeout_sec, self._plan, device=device)
         (measured,) = self._engines[device].run([run_of(given)])
-        return told(measured)
+        return told(measured, given.rivals)
 
     def _by_functions(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
         assert self._worker is not None

@@ -59,7 +59,9 @@ class RPCRunner(Runner, kind="rpc"):
         self.functions = (f_create_session, f_upload_module, f_alloc_argument, f_run_evaluator, f_cleanup)
         self._thread = ThreadPoolExecutor(1)
         self._pool: Pool | None = None
+        self.compares = True
         if alloc_repeat != 1 or initializer is not None or any(self.functions):
+            self.compares = False
             options = Options(initializer=Job(initializer) if initializer is not None else None)
             self._pool = Pool(max_workers or max(self.rpc_config.count_num_servers(), 1), options)
 
@@ -83,7 +85,7 @@ class RPCRunner(Runner, kind="rpc"):
         )
         found = engine.run([run_of(one) for one in given])
         time.sleep(self.cooldown_sec)
-        return [told(measured) for measured in found]
+        return [told(measured, one.rivals) for measured, one in zip(found, given, strict=True)]
 
     def _by_functions(self, given: list[RunnerInput]) -> list[Told]:
         assert self._pool is not None

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tilewright.meta_schedule.arg_info import ArgInfo
 
 
-class RunnerInput:
-    """A library to be measured, the kind of its device, and the parameters of its kernel."""
+class Rivals(NamedTuple):
+    """What a library is compared with, for runners that compare. outputs: the places of the parameters that the kernel writes. reference:
+    the library of the untuned kernel, whose outputs are to be its own. fastest: the library of the fastest schedule so far, whose runs
+    alternate with its own, and its seconds."""
 
-    def __init__(self, artifact_path: str, device_type: str, args_info: Sequence[ArgInfo]) -> None:
+    outputs: tuple[int, ...]
+    reference: str
+    fastest: tuple[str, float] | None = None
+
+
+class RunnerInput:
+    """A library to be measured, the kind of its device, and the parameters of its kernel. rivals: what it is compared with, if anything."""
+
+    def __init__(
+        self, artifact_path: str, device_type: str, args_info: Sequence[ArgInfo], rivals: Rivals | None = None
+    ) -> None:
         self.artifact_path, self.device_type, self.args_info = artifact_path, device_type, list(args_info)
+        self.rivals = rivals
 
 
 class RunnerResult:
@@ -51,6 +64,9 @@ class Runner(ABC):
 
     kinds: ClassVar[dict[str, Callable[..., Runner]]] = {}
     """The runners by the names that `create` takes."""
+
+    compares: bool = False
+    """Whether it takes the rivals of its inputs into account."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:

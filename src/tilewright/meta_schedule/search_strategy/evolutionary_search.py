@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from tilewright.meta_schedule.database import Database
     from tilewright.meta_schedule.runner import RunnerResult
 
-SECONDS = 5.0
-"""Of the first search. Later ones take at most as long as the measurements between them did, and a generation ends with them."""
-LEAST, MOST = 2.0, 30.0
+SECONDS = 3.0
+"""Of the first search, whose end also ends a generation."""
+SHARE = 0.4
+"""Of the time of the measurements before: what later ones take."""
+LEAST, MOST = 1.0, 30.0
 """Bounds of the seconds of later searches."""
 
 
@@ -87,6 +89,6 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         super().notify_runner_results(measure_candidates, results)
-        self._seconds = min(max(time.monotonic() - self._chosen_at, LEAST), MOST)
+        self._seconds = min(max(SHARE * (time.monotonic() - self._chosen_at), LEAST), MOST)
         for proposal, result in zip(self._proposals, results, strict=False):
             self._search.told(proposal, statistics.median(result.run_secs) if result.run_secs else float("inf"))

@@ -12,8 +12,9 @@ from tilewright.meta_schedule.cost_model import CostModel
 from tilewright.meta_schedule.database import Database
 from tilewright.meta_schedule.measure_callback import MeasureCallback
 from tilewright.meta_schedule.profiler import Profiler
-from tilewright.meta_schedule.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from tilewright.meta_schedule.runner import Runner, RunnerFuture, RunnerResult
 from tilewright.meta_schedule.search_strategy import MeasureCandidate
+from tilewright.meta_schedule.task_scheduler.standing import Standing
 from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.meta_schedule.utils import print_table
 from tilewright.support.errors import TVMError
@@ -33,6 +34,8 @@ class TaskRecord:
         self.measure_candidates: list[MeasureCandidate] | None = None
         self.builder_results: list[BuilderResult] | None = None
         self.runner_futures: list[RunnerFuture] | None = None
+        self.standing: Standing | None = None
+        """What schedules are compared with, from the first measurement on."""
 
     @property
     def fastest(self) -> float:
@@ -109,10 +112,17 @@ class TaskScheduler(ABC):
         target = task.ctx.target
         if target is None:
             raise TVMError(f"the task {task.ctx.task_name} cannot be measured: its TuneContext has no target")
+        if task.standing is None:
+            with Profiler.timeit("pre_tuning"):
+                task.standing = Standing(task.ctx, target, builder, runner)
+            if task.standing.refused:
+                self.log(
+                    f"schedules of {task.ctx.task_name} are not compared with the untuned kernel: {task.standing.refused}"
+                )
         with Profiler.timeit("build"):
             built = builder.build([BuilderInput(c.sch.mod, target) for c in candidates])
         inputs = [
-            RunnerInput(result.artifact_path, target.kind.name, candidate.args_info)
+            task.standing.input(result.artifact_path, candidate)
             for result, candidate in zip(built, candidates, strict=True)
             if result.artifact_path is not None
         ]
@@ -135,6 +145,8 @@ class TaskScheduler(ABC):
             raise TVMError(f"nothing of the task {task.ctx.task_name} is being measured")
         with Profiler.timeit("run"):
             results = [future.result() for future in futures]
+            if task.standing is not None:
+                task.standing.confirm(candidates, built, results)
         task.measure_candidates = task.builder_results = task.runner_futures = None
         task.ctx.notify_runner_results(candidates, results)
         for callback in self.measure_callbacks_:

@@ -185,6 +185,17 @@ class Schedule:
             return False
         return True
 
+    def attempt(self, steps: Callable[[Schedule], Any]) -> bool:
+        """Does steps; if one is refused, none of them. Whether they were done. References to loops and blocks that were taken from this
+        schedule before may be those of another one after a refusal; handles stay valid."""
+        before = self.copy()
+        try:
+            steps(self)
+        except ScheduleError:
+            self._state, self._values, self._trace = before._state, before._values, before._trace
+            return False
+        return True
+
     def seed(self, seed: int | None) -> None:
         if seed is None or seed == -1:
             seed = random.getrandbits(31)

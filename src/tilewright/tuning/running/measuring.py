@@ -32,7 +32,8 @@ class Plan:
     that some repeats have no interruption on a loaded machine too. disturbed: what makes a library slower comes from outside, so a repeat
     counts as undisturbed if it takes at most so many times the fastest. most: repeats after which there are no more. seconds: after which
     no further repeat begins, if some agree. hopeless: a library that takes so many times the time of the one beside it
-    is measured twice at most, and is not compared exactly.
+    is measured twice at most, and is not compared exactly. slower: one that takes so many times its time in three repeats is not
+    measured more exactly.
     cache_flush_bytes: written before each repeat, to empty caches. number: calls of a repeat at least.
     """
 
@@ -42,6 +43,7 @@ class Plan:
     most: int = 60
     seconds: float = 5.0
     hopeless: float = 2.0
+    slower: float = 1.25
     cache_flush_bytes: int = 0
     number: int = 1
 
@@ -113,6 +115,8 @@ class Bench:
             if other and self._is_hopeless(min(*own, candidate.seconds) / min(other), len(own)):
                 # The other one's few repeats may all have been interrupted: nothing is to be scaled by them.
                 return (min(*own, candidate.seconds),), ()
+            if other and len(own) >= AGREE and min(own) > plan.slower * min(other):
+                break
             agreeing = min([len(undisturbed(f, plan)) for _, f in sides])
             taken = time.monotonic() - begun
             if agreeing >= plan.repeats or taken > plan.seconds * (1 if agreeing >= AGREE else PATIENCE):

@@ -1,0 +1,121 @@
+"""meta_schedule beside that of apache-tvm's package: what both find in as many measurements, and how many they measure a minute.
+
+Both tune the same computes in processes of their own, one after the other, the first one in turns. Then their fastest kernels run in
+turns. A ratio is our time over theirs. On one thread, times are processor times, so that other load on the machine does not decide. The
+package needs an environment of its own, whose Python APACHE_TVM names: `make build/apache-tvm/.done` makes build/apache-tvm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from benchmarks.options import names, takes_json, thread_count, write_json
+from benchmarks.tuning.tuned_kernels import KERNELS
+
+THEIRS = "build/apache-tvm/bin/python"
+MODULE = "benchmarks.tuning.tuner"
+SECONDS = 0.02
+"""Of a burst of calls."""
+
+
+class Process:
+    """A process that tunes and runs kernels (`benchmarks.tuning.tuner`)."""
+
+    def __init__(self, python: str, name: str, threads: int) -> None:
+        environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
+        self._process = subprocess.Popen(
+            [python, "-m", MODULE, name, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, **command: Any) -> Any:
+        """The answer to a command. Raises RuntimeError if the process ended."""
+        to, answers = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
+        to.write(json.dumps(command) + "\n")
+        to.flush()
+        line = answers.readline()
+        if not line:
+            raise RuntimeError(f"the process of {self._process.args} ended at {command}: run it by hand to see why")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """Ends the process."""
+        cast("IO[str]", self._process.stdin).close()
+        self._process.wait()
+
+
+def compared(kernel: str, ours: Process, theirs: Process, options: argparse.Namespace, number: int) -> dict[str, Any]:
+    """What both reach with a kernel."""
+    order = [ours, theirs] if number % 2 == 0 else [theirs, ours]
+    tuned = {process: process.ask(tune=kernel, trials=options.trials, seed=options.seed) for process in order}
+    times: dict[Process, list[float]] = {ours: [], theirs: []}
+    for _ in range(options.repeats):
+        order.reverse()
+        for process in order:
+            times[process].append(process.ask(burst=SECONDS))
+    with tempfile.TemporaryDirectory() as folder:
+        values = []
+        for i, process in enumerate((ours, theirs)):
+            path = Path(folder) / f"{i}.npy"
+            process.ask(outputs=str(path))
+            values.append(np.load(path))
+    np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-4)
+    minutes = [60 * tuned[p]["trials"] / tuned[p]["seconds"] for p in (ours, theirs)]
+    return {
+        "kernel": kernel,
+        "ratio": statistics.median(times[ours]) / statistics.median(times[theirs]),
+        "ours_us": 1e6 * statistics.median(times[ours]),
+        "theirs_us": 1e6 * statistics.median(times[theirs]),
+        "ours_a_minute": minutes[0],
+        "theirs_a_minute": minutes[1],
+        "valid": [tuned[p]["valid"] for p in (ours, theirs)],
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints ratios, and candidates a minute."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks tuning_peers", description=__doc__)
+    parser.add_argument("--kernels", default=",".join(KERNELS), help="some of %(default)s")
+    parser.add_argument("--trials", type=int, default=128, help="measurements of each kernel (default: 128)")
+    parser.add_argument("--threads", default="1", help="threads of kernels (default: 1)")
+    parser.add_argument("--repeats", type=int, default=20, help="bursts of calls of each fastest kernel (default: 20)")
+    parser.add_argument("--seed", type=int, default=1)
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    kernels = names(parser, "--kernels", options.kernels, KERNELS)
+    threads = thread_count(parser, options.threads)
+    python = os.environ.get("APACHE_TVM", THEIRS)
+    if not Path(python).exists():
+        print(f"there is no {python}: make build/apache-tvm/.done, or set APACHE_TVM", file=sys.stderr)
+        return 1
+    ours, theirs = Process(sys.executable, "tilewright", threads), Process(python, "apache-tvm", threads)
+    found = []
+    print(f"{'kernel':10} {'ratio':>6} {'us':>10} {'theirs':>10} {'a minute':>9} {'theirs':>8} {'times':>6}")
+    try:
+        for number, kernel in enumerate(kernels):
+            row = compared(kernel, ours, theirs, options, number)
+            found.append(row)
+            print(
+                f"{kernel:10} {row['ratio']:6.2f} {row['ours_us']:10.1f} {row['theirs_us']:10.1f} {row['ours_a_minute']:9.0f}"
+                f" {row['theirs_a_minute']:8.0f} {row['ours_a_minute'] / row['theirs_a_minute']:6.1f}",
+                flush=True,
+            )
+            write_json(options, found)
+    finally:
+        ours.close()
+        theirs.close()
+    return 0
