@@ -25,6 +25,8 @@ import numpy as np
 
 from benchmarks.tuning.tuned_kernels import KERNELS, Language
 
+PATIENCE = 600.0
+"""Seconds that a compilation or a measurement may take."""
 FAILED = 1e9
 """Seconds that records have in the place of a failure."""
 
@@ -53,7 +55,7 @@ class Tuner:
         with tempfile.TemporaryDirectory() as folder:
             begun = time.perf_counter()
             database = self.ms.tune_tir(
-                func, self.target, folder, trials, num_trials_per_iter=min(trials, 64), seed=seed
+                func, self.target, folder, trials, num_trials_per_iter=min(trials, 64), seed=seed, **self.parts()
             )
             seconds = time.perf_counter() - begun
             records = [[float(s) for s in r.run_secs] for r in database.get_all_tuning_records()]
@@ -63,7 +65,14 @@ class Tuner:
         self._arrays = [self.array(values) for values in inputs_of(tensors)]
         run = module["main"]
         self._run = lambda: run(*self._arrays)
-        return {"seconds": seconds, "trials": len(records), "valid": len(valid), "claimed": min(valid)}
+        return {"seconds": seconds, "trials": len(records), "valid": len(valid), "claimed": min(valid, default=FAILED)}
+
+    def parts(self) -> dict[str, Any]:
+        """Builders and runners with time enough: on a loaded machine, apache-tvm's processes start more slowly than a job may last."""
+        return {
+            "builder": self.ms.builder.LocalBuilder(timeout_sec=PATIENCE),
+            "runner": self.ms.runner.LocalRunner(timeout_sec=PATIENCE),
+        }
 
     def burst(self, seconds: float) -> float:
         """Seconds of a call, over as many as take the seconds that are given: of the processor, for kernels of one thread."""

@@ -99,8 +99,6 @@ OPTIONS: dict[str, Kind] = {
 NO_RECORDS = "builds take no records of this tuner; those of `tilewright tune` and `tvmc tune` are named by the option relay.plans"
 WITHOUT_EFFECT = {
     "relay.backend.use_auto_scheduler": NO_RECORDS,
-    "relay.backend.use_meta_schedule": NO_RECORDS,
-    "relay.backend.use_meta_schedule_dispatch": NO_RECORDS,
 }
 """Options of classic programs that ask for what this package does not have, and the reason that a warning gives."""
 

@@ -44,5 +44,23 @@ __all__ = [
     "tune_tir",
 ]
 
+# What reaches into models.
+lazy.faces(
+    __name__,
+    {
+        "relay_integration": tuple(
+            [
+                f"tilewright.relay.backend.meta_schedule_tasks:{name}"
+                for name in (
+                    "compile_relay",
+                    "extract_tasks",
+                    "extracted_tasks_to_tune_contexts",
+                    "is_meta_schedule_enabled",
+                    "tune_relay",
+                )
+            ]
+        )
+    },
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

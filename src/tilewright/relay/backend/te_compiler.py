@@ -11,6 +11,7 @@ from tilewright.codegen.backend import IS_SCHEDULED, back_end_of
 from tilewright.ir import IRModule, Op
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
+from tilewright.relay.backend.kernels.database_schedules import database_in_use, scheduled_by
 from tilewright.relay.backend.kernels.kernel import Kernel as Kernel
 from tilewright.relay.backend.kernels.lowered_functions import (
     CachedFunc,
@@ -197,6 +198,9 @@ class TECompiler:
         with deep_recursion():
             cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
             name = self._name(cards)
+            found = self._from_database(func, name) if not sizes else None
+            if found is not None:
+                return found
             told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
@@ -220,6 +224,22 @@ class TECompiler:
             if key:
                 disk.put(key, json.dumps(facts).encode())
             return Kernel(name, prim, facts, source_of(func), digest, func, plan, record)
+
+    def _from_database(self, func: Function, name: str) -> Kernel | None:
+        """A kernel as the database of meta_schedule in use schedules it; None where none is in use, or has no record of it."""
+        database = database_in_use()
+        if database is None or not isinstance(self.target, Target) or not is_told_by_relay(func):
+            return None
+        with self.target, Planner():
+            graph = TensorGraph(func)
+        prim = scheduled_by(database, _prim_func(graph, name, (), ()), name, self.target)
+        if prim is None:
+            return None
+        ops, traffic = compute_ops(graph.outputs), _argument_bytes(func, ())
+        traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
+        # No output takes the storage of an input: a schedule may read elements again after it wrote others.
+        facts = KernelFacts(flops_of(ops), products_of(ops), traffic)
+        return Kernel(name, prim, facts, source_of(func), None, func)
 
     def _plan(self, digest: bytes | None) -> KernelPlan | None:
         """A new plan with the decisions for the kernel in the file of the option `relay.plans`; None if the target's back end takes no

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
+from tilewright.relay.backend.kernels.database_schedules import need_database
 from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import TECompiler
@@ -67,6 +68,7 @@ class DeviceCompilers:
 
     def objects(self, progress: Progress | None) -> list[bytes]:
         """The objects of all kernels. Also puts the code for other devices into `modules`."""
+        need_database()
         found: list[bytes] = []
         total = len(self.kernels)
         for compiler in self.compilers:
