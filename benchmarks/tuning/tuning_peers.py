@@ -32,12 +32,13 @@ class Process:
     """A process that tunes and runs kernels (`benchmarks.tuning.tuner`)."""
 
     def __init__(self, python: str, name: str, threads: int) -> None:
+        self._words = tempfile.TemporaryFile("w+")
         environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
         self._process = subprocess.Popen(
             [python, "-m", MODULE, name, str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._words,
             text=True,
             env=environment,
         )
@@ -49,7 +50,8 @@ class Process:
         to.flush()
         line = answers.readline()
         if not line:
-            raise RuntimeError(f"the process of {self._process.args} ended at {command}: run it by hand to see why")
+            self._words.seek(0)
+            raise RuntimeError(f"{self._process.args} ended at {command}:\n{self._words.read()[-2000:]}")
         return json.loads(line)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ class Standing:
     """
 
     def __init__(self, context: TuneContext, target: Target, builder: Builder, runner: Runner) -> None:
-        self.runner, self.target = runner, target
+        self.target = target
         self.rivals: Rivals | None = None
         self.refused = ""
         if not runner.compares or context.mod is None:
@@ -51,24 +51,15 @@ class Standing:
         """A library of a schedule, with what it is compared with."""
         return RunnerInput(path, self.target.kind.name, candidate.args_info, self.rivals)
 
-    def confirm(
-        self, candidates: Sequence[MeasureCandidate], built: Sequence[BuilderResult], results: list[RunnerResult]
-    ) -> None:
-        """Measures the schedules that seem to be faster than the fastest so far once again: the least of many times is too good to be true.
-        They have their second times in the results, and what is fastest then is the fastest."""
-        tried: set[int] = set()
-        while self.rivals is not None:
-            seconds = [statistics.median(r.run_secs) if r.run_secs else float("inf") for r in results]
-            place = min(range(len(seconds)), key=lambda i: seconds[i])
-            path = built[place].artifact_path
-            if path is None or seconds[place] >= (self.rivals.fastest[1] if self.rivals.fastest else float("inf")):
-                return
-            if place in tried:
-                self.rivals = self.rivals._replace(fastest=(self._keep(path), seconds[place]))
-                return
-            tried.add(place)
-            (future,) = self.runner.run([self.input(path, candidates[place])])
-            results[place] = future.result()
+    def note(self, built: Sequence[BuilderResult], results: Sequence[RunnerResult]) -> None:
+        """Keeps the library of the fastest schedule. It was measured twice, since its runs alternated with those of the one before."""
+        if self.rivals is None:
+            return
+        seconds = [statistics.median(r.run_secs) if r.run_secs else float("inf") for r in results]
+        place = min(range(len(seconds)), key=lambda i: seconds[i])
+        path = built[place].artifact_path
+        if path is not None and seconds[place] < (self.rivals.fastest[1] if self.rivals.fastest else float("inf")):
+            self.rivals = self.rivals._replace(fastest=(self._keep(path), seconds[place]))
 
     def _keep(self, path: str) -> str:
         """A library in the folder. Its builder's folder is deleted by others."""

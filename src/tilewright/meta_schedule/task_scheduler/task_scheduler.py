@@ -146,7 +146,7 @@ class TaskScheduler(ABC):
         with Profiler.timeit("run"):
             results = [future.result() for future in futures]
             if task.standing is not None:
-                task.standing.confirm(candidates, built, results)
+                task.standing.note(built, results)
         task.measure_candidates = task.builder_results = task.runner_futures = None
         task.ctx.notify_runner_results(candidates, results)
         for callback in self.measure_callbacks_:
