@@ -167,6 +167,19 @@ lazy.faces(
         )
     },
 )
+_GRAPH_TUNER = {
+    "graph_tuner": "BaseGraphTuner DPTuner PBQPTuner",
+    "graph_tuner.base_graph_tuner": "BaseGraphTuner get_infer_layout layout_transform",
+    "graph_tuner.dynamic_programming_tuner": "DPTuner",
+    "graph_tuner.pbqp_tuner": "PBQPTuner",
+}
+lazy.faces(
+    "tilewright.autotvm",
+    {
+        module: [f"tilewright.relay.backend.graph_tuner.tuner:{name}" for name in names.split()]
+        for module, names in _GRAPH_TUNER.items()
+    },
+)
 lazy.declare(
     "tilewright.tir.analysis",
     {"get_vtcm_compaction_passes": "tilewright.tir.transform.memory.vtcm:get_vtcm_compaction_passes"},

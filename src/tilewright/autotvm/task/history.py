@@ -121,10 +121,12 @@ class ApplyGraphBest(DispatchContext):
         return self._known[key]
 
     def known(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
-        """The configuration of the next record if it is of the workload, else what the workload was given before."""
-        following = self._records[self._counter : self._counter + 1]
-        if following and following[0][0].task.workload == workload:
-            return self._query_inside(target, workload)
+        """The configuration of the next record of the workload, else what the workload was given before."""
+        for i in range(self._counter, len(self._records)):
+            if self._records[i][0].task.workload == workload:
+                config: ConfigSpace = self._records.pop(i)[0].config
+                self.update(target, workload, config)
+                return config
         return self._known.get((str(target), workload))
 
     def update(self, target: Any, workload: Workload | None, cfg: ConfigSpace) -> None:
