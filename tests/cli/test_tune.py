@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from onnx import helper
 
-from tests.cli.command import command, dense_model
+from tests.cli.command import command, dense_model, write_model
+from tilewright import rpc
 from tilewright.tuning.record import load
 from tilewright.tuning.running.local import LocalRunner
 
@@ -118,3 +120,29 @@ def test_bad_operators() -> None:
     assert "--value is of model files" in command("tune", "--shapes", "softmax(8x8)", "--value", "x=1").err
     assert "such as 64x64x3x3:int8" in command("tune", "--shapes", "softmax(8x8)", "--precision", "int8").err
     assert "there is no operator 'sofmax'" in command("tune", "--shapes", "sofmax(8x8)").err
+
+
+def test_the_boards_are_asked_before_anything_is_compiled(tmp_path: Path) -> None:
+    model, tracker = dense_model(tmp_path / "m.onnx"), rpc.Tracker(port=9190, port_end=9299)
+    server = rpc.Server(tracker_addr=("127.0.0.1", tracker.port), key="pi4")
+    try:
+        done = command("tune", model, "--tracker", f"127.0.0.1:{tracker.port}", "--key", "pi5")
+    finally:
+        server.terminate()
+        tracker.terminate()
+    where = f"127.0.0.1:{tracker.port}"
+    assert done.err == f"error: --key pi5: no board at the tracker {where} has this key; its keys are pi4\n"
+    gone = command("tune", model, "--tracker", where, "--key", "pi4")
+    assert gone.err.startswith(f"error: --tracker {where}: cannot connect to {where}")
+    assert f"`tilewright rpc server --tracker {where} --key pi4` makes a machine one of its boards" in gone.err
+
+
+def test_models_that_cannot_be_tuned(tmp_path: Path) -> None:
+    dynamic = write_model(tmp_path / "d.onnx", [helper.make_node("Softmax", ["x"], ["y"])], {"x": ["batch", 8]}, ["y"])
+    done = command("tune", dynamic)
+    assert done.err == (
+        "error: d.onnx: tune takes models with static dimensions and without control flow, but the model has dynamic dimensions:"
+        " x (batch, 8); pin them, such as --shape x=1,8\n"
+    )
+    done = command("tune", dense_model(tmp_path / "m.onnx"), "--target", "interp")
+    assert done.err == "error: m.onnx has no kernels whose schedules could be tuned for interp -keys=cpu\n"

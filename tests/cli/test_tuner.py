@@ -228,7 +228,7 @@ def session() -> History:
 def test_the_time_that_is_left() -> None:
     history = session()
     assert history.seconds_left(20.0) == pytest.approx(20.0)
-    assert history.seconds_left(90.0) == 0.0
+    assert history.seconds_left(90.0) == 0.0 and history.state(90.0).endswith(", the last round")
     assert history.state(20.0) == "32 candidates measured, model 1.000 ms (0.250 of untuned), at most 20 s left"
     history.limits = Limits(seconds=100.0)
     assert history.seconds_left(30.0) == pytest.approx(70.0)

@@ -25,6 +25,8 @@ from tilewright.cli.options import (
 if TYPE_CHECKING:
     from tilewright.cli.screen import Form
 
+FEWEST, ROUND_SECONDS = 4, 30.0
+"""Candidates of a round, at least; and of how much time a round has one."""
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -175,7 +177,9 @@ def tune_command(
         check_writable(page, "--html")
     use_threads(threads)
     runner = runner_for(subject.target, threads, tracker, key, key_file, ray)
-    command = Command(subject, feed, runner, Limits(trials, duration), path, output, page, top)
+    # Short sessions have short rounds: the last one may begin just before the time is over.
+    batch = max(FEWEST, min(Limits.batch, int(duration / ROUND_SECONDS)))
+    command = Command(subject, feed, runner, Limits(trials, duration, batch=batch), path, output, page, top)
     if listed:
         command.show_tasks(only, form)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from tilewright.cli.tuner.history import Point, duration_text
+from tilewright.cli.tuner.history import Point, candidates_text, duration_text
 
 HEIGHT, MOST_WIDTH, LEAST_WIDTH = 7, 72, 16
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -45,5 +45,5 @@ def latency_chart(points: Sequence[Point], width: int, plain: bool = False, heig
     ]
     edge = "|" if plain else "│"
     lines = [f"{labels.get(i, ''):>{margin}}{edge}{line}".rstrip() for i, line in enumerate(shown)]
-    ends = f"{duration_text(end)}, {points[-1].trials} candidates"
+    ends = f"{duration_text(end)}, {candidates_text(points[-1].trials)}"
     return [*lines, f"{' ' * margin}0{ends:>{cells}}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from tilewright.cli.measuring import Contestant
 from tilewright.cli.models import executor_of
 from tilewright.cli.options import Feed
 from tilewright.cli.roofline import Roofline
-from tilewright.cli.screen import Form, plain, progress, told
+from tilewright.cli.screen import Form, noted, plain, progress, told
 from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
 from tilewright.cli.tuner.beside import Ratio, beside_table, measure_beside
 from tilewright.cli.tuner.chart import latency_chart
-from tilewright.cli.tuner.history import History, duration_text, model_text
+from tilewright.cli.tuner.history import History, candidates_text, duration_text, model_text
 from tilewright.cli.tuner.kernels import Row, kernel_table, rows_of, work_of, worth_first
 from tilewright.cli.tuner.report import TuningPage
 from tilewright.cli.tuner.subject import Subject
@@ -76,6 +77,10 @@ class Command:
         session = self._session(only)
         history = History(session.progress, self.limits)
         history.begin()
+        if find_spec("xgboost") is None:
+            noted(
+                "without xgboost candidates are chosen by estimates only; pip install 'tilewright[tune]' adds a model that learns"
+            )
         first = worth_first(self._rows(session, None))
         if first is not None:
             told(first)
@@ -215,7 +220,7 @@ class Command:
             failed = f", {facts['failed']} failed" if facts["failed"] else ""
             parts: list[Any] = [
                 self._table(rows),
-                f"kernels: {model_text(session.progress)}; {facts['measured']} candidates in {duration_text(elapsed)}{failed}",
+                f"kernels: {model_text(session.progress)}; {candidates_text(facts['measured'])} in {duration_text(elapsed)}{failed}",
             ]
             parts += ["\n".join(chart)] if chart else []
             if beside.ratio is not None:
@@ -223,6 +228,7 @@ class Command:
             parts += beside.remarks
             if self.page is not None:
                 parts.append(f"page: {self.page}")
-            return [*parts, f"records: {self.path}; to use them: {self.subject.commands(self.path)[0]}"]
+            use = f"; to use them: {self.subject.commands(self.path)[0]}" if beside.used else ""
+            return [*parts, f"records: {self.path}{use}"]
 
         form.show(facts, facts["kernels"], tables)

@@ -72,10 +72,15 @@ class History:
 
     def state(self, elapsed: float) -> str:
         """One line: what was measured, the time of the model so far, the time that is left."""
-        measured = f"{self.points[-1].trials if self.points else 0} candidates measured"
+        measured = f"{candidates_text(self.points[-1].trials if self.points else 0)} measured"
         left = self.seconds_left(elapsed)
-        at_most = [] if left is None else [f"at most {duration_text(left)} left"]
+        at_most = [] if left is None else [f"at most {duration_text(left)} left" if left else "the last round"]
         return ", ".join([measured, model_text(self.tasks), *at_most])
+
+
+def candidates_text(count: int) -> str:
+    """`1 candidate`, `2 candidates`."""
+    return "1 candidate" if count == 1 else f"{count} candidates"
 
 
 def model_text(tasks: Sequence[Progress]) -> str:

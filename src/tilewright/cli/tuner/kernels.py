@@ -106,6 +106,10 @@ class _Column(NamedTuple):
     left: bool = False
 
 
+def _us(value: float) -> str:
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def _ratio(row: Row) -> str:
     return "" if row.best_us is None else f"{row.now_us / row.us:.2f}"
 
@@ -113,12 +117,12 @@ def _ratio(row: Row) -> str:
 COLUMNS = (
     _Column("shapes", 1, lambda r: r.shapes, True),
     _Column("calls", 2, lambda r: str(r.calls)),
-    _Column("us", 6, lambda r: f"{r.us:.1f}"),
+    _Column("us", 6, lambda r: _us(r.us)),
     _Column("share", 0, lambda r: f"{r.share:.1%}"),
     _Column("% of roofline", 4, lambda r: "" if r.percent_of_roofline is None else f"{r.percent_of_roofline:.0f}"),
     _Column("may save", 5, lambda r: "" if r.may_save is None else f"{r.may_save:.1%}"),
     _Column("tried", 3, lambda r: str(r.tried) if r.tried else ""),
-    _Column("tuned us", 7, lambda r: "" if r.best_us is None else f"{r.now_us:.1f}"),
+    _Column("tuned us", 7, lambda r: "" if r.best_us is None else _us(r.now_us)),
     _Column("ratio", 0, _ratio),
 )
 EMPTY = ("% of roofline", "may save", "tried", "tuned us", "ratio")

@@ -7,10 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.models import build_module, checked_target, executor_for, imported_model, precision_config
+from tilewright.cli.models import (
+    build_module,
+    checked_target,
+    dynamic_dimensions,
+    executor_for,
+    imported_model,
+    pins_text,
+    precision_config,
+    why_not_static,
+)
 from tilewright.cli.options import Build
 from tilewright.cli.screen import progress, shown_warnings
 from tilewright.relay.backend.tuning_tasks import KernelTask
+from tilewright.relay.frontend.common.module import is_static
 from tilewright.support.errors import TVMError
 
 ONLY_FILES = {
@@ -62,6 +72,11 @@ class Subject:
         from tilewright.relay.backend.tuning_tasks import tuning_tasks
 
         mod, params = self.module()
+        if not is_static(mod):
+            remedy = f"; {pins_text(self.build, mod)}" if dynamic_dimensions(mod) else ""
+            raise TVMError(
+                f"{self.title}: tune takes models with static dimensions and without control flow, but {why_not_static(mod)}{remedy}"
+            )
         with progress("finding kernels") as report, shown_warnings():
             report(0, 0, "finding kernels")
             with tvm.transform.PassContext(self.build.opt_level, config=precision_config(self.build.precision)):
