@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tilewright.support.errors import TVMError
-from tilewright.support.files import write_together, write_whole
+from tilewright.support.files import kept_folder, write_together, write_whole
 
 
 def test_all_of_several_files_or_none(tmp_path: Path) -> None:
@@ -34,3 +37,21 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     with pytest.raises(TVMError, match="cannot be written: Is a directory"):
         write_whole(tmp_path, b"x")
     assert Path("/dev/null").is_char_device() and os.listdir(tmp_path) == []
+
+
+def test_folders_of_killed_processes_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    names = [f"test-{ended.pid}-left", f"test-{os.getpid()}-mine", f"test-{os.getpid()}-older", "test-word-other"]
+    left, mine, older, other = [tmp_path / name for name in names]
+    for folder in (left, mine, older, other):
+        folder.mkdir()
+        (folder / "library.so").touch()
+    # Of a process that had this one's number before.
+    os.utime(older, (1e9, 1e9))
+    kept = kept_folder("test-")
+    assert not left.exists() and not older.exists() and mine.exists() and other.exists()
+    assert Path(kept.name).name.startswith(f"test-{os.getpid()}-")
+    kept.cleanup()
+    assert not Path(kept.name).exists()

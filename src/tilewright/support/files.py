@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,9 @@ from tilewright.support.errors import TVMError
 
 if TYPE_CHECKING:
     import tempfile
+
+CLOCKS_DIFFER = 2.0
+"""Seconds by which the time of a file and that of a process may differ."""
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -64,13 +68,20 @@ def temporary_directory() -> str:
         ) from error
 
 
+_tidied: set[str] = set()
+
+
 def kept_folder(prefix: str = "tilewright-") -> tempfile.TemporaryDirectory[str]:
-    """A new temporary folder, which goes with this object. Raises TVMError where none can be made."""
+    """A new temporary folder, which goes with this object. The first one of a prefix removes those of processes that were killed. Raises
+    TVMError where none can be made."""
     import tempfile
 
     place = temporary_directory()
+    if prefix not in _tidied:
+        _tidied.add(prefix)
+        remove_left_folders(prefix)
     with filling(Path(place)):
-        return tempfile.TemporaryDirectory(prefix=prefix, dir=place)
+        return tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=place)
 
 
 @contextmanager
@@ -91,12 +102,29 @@ def remove_left_folders(prefix: str) -> None:
 
     for folder in Path(temporary_directory()).glob(prefix + "*-*"):
         number = folder.name.removeprefix(prefix).split("-")[0]
-        try:
-            os.kill(int(number), 0)
-        except ProcessLookupError:
-            shutil.rmtree(folder, ignore_errors=True)
-        except (ValueError, PermissionError):
-            continue
+        # A folder may go, or be another user's.
+        with suppress(OSError):
+            if number.isdecimal() and not _runs_since(int(number), folder.stat().st_mtime):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs_since(number: int, when: float) -> bool:
+    """Whether a process runs that began before then (seconds since 1970): a later one has got the number of one that has ended, as it
+    happens in containers that are started again."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        # Linux: ticks since the machine started, the 22nd field; the second one is a name in brackets, which may hold anything.
+        ticks = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19])
+        up = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return True
+    began = time.time() - up + ticks / os.sysconf("SC_CLK_TCK")
+    return began <= when + CLOCKS_DIFFER
 
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOENT}
