@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import caches, families, relay_interp, relay_programs, schedules, shrink, worker
+from tests.fuzz import caches, families, killed_tuning, relay_interp, relay_programs, schedules, shrink, worker
 from tests.fuzz import check as fuzz
 from tests.fuzz.forked import Died, forked
 from tests.fuzz.native import Guarded
@@ -226,6 +226,12 @@ def test_a_schedule_that_computes_something_else_is_told(monkeypatch: pytest.Mon
     found = schedules.check(2, 2)
     assert not found.fates and len(found.finds) == 2
     assert all([", schedule " in what and "other results: " in what and text for what, text in found.finds])
+
+
+@pytest.mark.slow
+def test_tuning_that_is_killed_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert killed_tuning.main(["--count", "5"]) == 0
+    assert "5 kills" in capsys.readouterr().out
 
 
 def test_what_a_forked_check_raises_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
