@@ -40,6 +40,7 @@ class RPCRunner(Runner):
     """
 
     apart = True
+    board = Board
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class RPCRunner(Runner):
             self._open += 1
             self._waiting.append(_Waiting(run, found))
             if len(self._busy) < min(count, self._open):
-                board = self._idle.pop() if self._idle else Board(self.place, self.plan, self.timeout)
+                board = self._idle.pop() if self._idle else self.board(self.place, self.plan, self.timeout)
                 thread = threading.Thread(target=self._serve, args=(board,), name="tilewright-board", daemon=True)
                 self._busy[board] = thread
                 thread.start()
