@@ -29,11 +29,20 @@ def test_best_and_diff(tmp_path: Path) -> None:
     found = command("log", "best", str(a), "--json")
     assert found.err.startswith(f"warning: {a}:5 is left out: it is no JSON (")
     kernels = json.loads(found.out)["kernels"]
-    assert [(k["kernel"], round(k["us"], 6), round(k["ratio"], 6), k["measured"], k["candidate"]) for k in kernels] == [
-        ("dense", 10.0, 0.5, 3, {"tile": 2}),
-        ("pool", 21.0, 1.05, 1, {"tile": 1}),
+    names = ("kernel", "us", "ratio", "used", "measured", "failed", "candidate")
+    assert [[k[n] if n not in ("us", "ratio") else round(k[n], 6) for n in names] for k in kernels] == [
+        ["dense", 10.0, 0.5, True, 3, 1, {"tile": 2}],
+        ["pool", 21.0, 1.05, False, 1, 0, {"tile": 1}],
     ]
-    assert "dense" in command("log", "best", str(a), str(b)).out
+    assert 'dense,llvm,10.0,20.0,0.5,True,3,1,"{""tile"": 2}"' in command("log", "best", str(a), "--csv").out
+    shown = command("log", "best", str(a), str(b)).out
+    assert (
+        shown.startswith("a, b: llvm\n")
+        and "│ dense  │  8.0 │       20.0 │  0.40 │  yes │        4 │      1 │" in shown
+    )
+    assert "builds use 2 of these 3 records: a kernel must be faster than the untuned one by 3% at least" in shown
+    other = written(tmp_path / "c", Record("key of dense", "dense", "c", {"tile": 1}, (1e-5,), untuned=2e-5))
+    assert "│ dense  │ c      │" in command("log", "best", str(a), str(other)).out
     rows = json.loads(command("log", "diff", str(a), str(b), "--json").out)["kernels"]
     assert [(r["kernel"], r["before_us"] is None, r["after_us"] is None, r["ratio"]) for r in rows] == [
         ("dense", False, False, 0.8),

@@ -38,36 +38,43 @@ def best_command(logs: Sequence[Path], top: int, form: Form) -> None:
     \b
     tilewright log best resnet50.records --top 10
     """
-    from rich.table import Table
+    import json
 
+    from tilewright.scheduling.database import FASTER
     from tilewright.tuning.record import best
 
     records = [record for path in logs for record in read(path)]
     counts: dict[tuple[str, str], int] = {}
+    failures: dict[tuple[str, str], int] = {}
     for record in records:
-        counts[record.task, record.target] = counts.get((record.task, record.target), 0) + 1
+        key = record.task, record.target
+        counts[key] = counts.get(key, 0) + 1
+        failures[key] = failures.get(key, 0) + (record.failure is not None)
     rows: list[dict[str, Any]] = [
         {
             "kernel": r.name, "target": r.target, "us": r.median * 1e6, "untuned_us": None if r.untuned is None else r.untuned * 1e6,
-            "ratio": None if r.untuned is None else r.median / r.untuned, "measured": counts[key], "candidate": r.candidate,
+            "ratio": None if r.untuned is None else r.median / r.untuned,
+            "used": r.untuned is None or r.median <= FASTER * r.untuned, "measured": counts[key], "failed": failures[key],
+            "candidate": r.candidate,
         }
         for key, r in best(records).items()
     ]  # fmt: skip
     rows.sort(key=lambda row: row["ratio"] if row["ratio"] is not None else 1.0)
 
     def tables() -> list[Any]:
-        table = Table(
-            "kernel", "target", "us", "untuned us", "ratio", "measured", title=", ".join([p.name for p in logs])
-        )
-        for row in rows[:top]:
-            untuned, ratio = (
-                (f"{row['untuned_us']:.1f}", f"{row['ratio']:.2f}") if row["ratio"] is not None else ("", "")
-            )
-            table.add_row(row["kernel"], row["target"], f"{row['us']:.1f}", untuned, ratio, str(row["measured"]))
-        rest = len(rows) - top
-        return [table, *([f"and {rest} more (--top)"] if rest > 0 else [])]
+        failed = ["failed"] if any([row["failed"] for row in rows]) else []
+        names = ", ".join([p.name for p in logs])
+        table = kernels_table(rows[:top], ("us", "untuned us", "ratio", "used", "measured", *failed), names)
+        rest = [f"and {len(rows) - top} more (--top)"] if len(rows) > top else []
+        used = len([row for row in rows if row["used"]])
+        return [
+            table,
+            *rest,
+            f"builds use {used} of these {len(rows)} records: a kernel must be faster than the untuned one by {1 - FASTER:.0%} at least",
+        ]
 
-    form.show({"logs": [str(p) for p in logs], "kernels": rows}, rows, tables)
+    flat = [{**row, "candidate": json.dumps(row["candidate"])} for row in rows]
+    form.show({"logs": [str(p) for p in logs], "kernels": rows}, flat, tables)
 
 
 @log_group.command("merge", short_help="Join files of records.")
@@ -123,8 +130,6 @@ def diff_command(before: Path, after: Path, form: Form) -> None:
     \b
     tilewright log diff monday.records tuesday.records
     """
-    from rich.table import Table
-
     from tilewright.tuning.record import best
 
     old, new = best(read(before)), best(read(after))
@@ -140,14 +145,7 @@ def diff_command(before: Path, after: Path, form: Form) -> None:
         )
 
     def tables() -> list[Any]:
-        table = Table("kernel", "target", "before us", "after us", "ratio")
-        for row in rows:
-            cells = [
-                ("" if row[n] is None else f"{row[n]:.{digits}f}")
-                for n, digits in (("before_us", 1), ("after_us", 1), ("ratio", 2))
-            ]
-            table.add_row(row["kernel"], row["target"], *cells)
-        return [table]
+        return [kernels_table(rows, ("before us", "after us", "ratio"), f"{before.name}, {after.name}")]
 
     form.show({"before": str(before), "after": str(after), "kernels": rows}, rows, tables)
 
@@ -173,3 +171,35 @@ def write(path: Path, records: Sequence[Record]) -> None:
 
     check_writable(path, "--output")
     write_whole(path, b"".join([json.dumps(r.to_json()).encode() + b"\n" for r in records]))
+
+
+def kernels_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: str) -> Any:
+    """A table of kernels and targets; a target that all share is in the title. columns: names of numbers, as in the rows but for spaces.
+    Names are shortened where the terminal is narrow."""
+    from rich.table import Table
+
+    from tilewright.cli.screen import plain
+    from tilewright.cli.tuner.kernels import shortened
+
+    def cell(row: dict[str, Any], column: str) -> str:
+        value = row[column.replace(" ", "_")]
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return str(value) if isinstance(value, int) else f"{value:.2f}" if column == "ratio" else f"{value:.1f}"
+
+    cells = [[cell(row, column) for column in columns] for row in rows]
+    taken = sum([max([len(c) for c in column]) + 3 for column in zip(columns, *cells, strict=True)])
+    targets = list(dict.fromkeys([row["target"] for row in rows]))
+    shown = len(targets) > 1
+    taken += max([len(target) for target in targets]) + 3 if shown else 0
+    limit = max(plain().width - taken - 4, 16)
+    table = Table(title=f"{title}: {targets[0]}" if len(targets) == 1 else title)
+    for name in ("kernel", *(["target"] if shown else [])):
+        table.add_column(name, no_wrap=name == "kernel")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row, numbers in zip(rows, cells, strict=True):
+        table.add_row(shortened(row["kernel"], limit), *([row["target"]] if shown else []), *numbers)
+    return table
