@@ -11,7 +11,12 @@ import pytest
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+SLOW = ("tune_network_x86",)
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, marks=pytest.mark.slow) if p.stem in SLOW else p for p in PROGRAMS], ids=lambda p: p.stem
+)
 def test_program(path: Path, tmp_path: Path) -> None:
     text = path.read_text()
     assert "import tvm\n" in text and "tilewright" not in text

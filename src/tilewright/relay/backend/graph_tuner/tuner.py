@@ -34,6 +34,8 @@ from tilewright.topi.utils import get_const_int
 logger = logging.getLogger("autotvm")
 
 NCHW = "NCHW"
+MOST_AT_ONCE = 16
+"""Relayouts that are compiled before they are measured."""
 Layouts = tuple[str, str]
 """The layouts of an operator's data and of its result."""
 
@@ -176,13 +178,8 @@ class BaseGraphTuner:
                 else LocalRunner(number=min_exec_num, repeat=1, timeout=timeout, cooldown_interval=0)
             )
         option = measure_option(builder=LocalBuilder(n_parallel=n_parallel, build_func=build_func), runner=runner)
-        try:
-            for key in missing:
-                self._measure(tasks[key], option)
-        finally:
-            for part in option.values():
-                if hasattr(part, "close"):
-                    part.close()
+        if missing:
+            self._measure([tasks[key] for key in missing], option)
         per_element = [
             float(np.mean(result.costs)) / np.prod(given.task.args[0][1]) for given, result in self._transforms.values()
         ]
@@ -197,12 +194,22 @@ class BaseGraphTuner:
     def _task(self, shape: tuple[int, ...], have: str, want: str) -> Any:
         return create("layout_transform", (("TENSOR", _in_blocks(shape, have), self._dtype), have, want), self._target)
 
-    def _measure(self, task: Any, option: dict[str, Any]) -> None:
-        given = MeasureInput(self._target, task, task.config_space.get(0))
-        (result,) = create_measure_batch(task, option)([given])
-        if result.error_no:
-            raise TVMError(f"{self._name}: the relayout {task.args} could not be measured: {result.costs[0]}")
-        self._transforms[str(task.workload)] = (given, result)
+    def _measure(self, tasks: Sequence[Any], option: dict[str, Any]) -> None:
+        given = [MeasureInput(self._target, task, task.config_space.get(0)) for task in tasks]
+        # Whatever the task, the programs of a target run in the same process.
+        batch = create_measure_batch(tasks[0], option)
+        try:
+            results = [r for i in range(0, len(given), MOST_AT_ONCE) for r in batch(given[i : i + MOST_AT_ONCE])]
+        finally:
+            for part in option.values():
+                if hasattr(part, "close"):
+                    part.close()
+        for pair in zip(given, results, strict=True):
+            if pair[1].error_no:
+                raise TVMError(
+                    f"{self._name}: the relayout {pair[0].task.args} could not be measured: {pair[1].costs[0]}"
+                )
+            self._transforms[str(pair[0].task.workload)] = pair
 
     @property
     def layout_transform_perf_records(self) -> list[Pair]:
