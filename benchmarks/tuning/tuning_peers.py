@@ -32,7 +32,7 @@ class Process:
     """A process that tunes and runs kernels (`benchmarks.tuning.tuner`)."""
 
     def __init__(self, python: str, name: str, threads: int) -> None:
-        self._words = tempfile.TemporaryFile("w+")
+        self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115  (as long as the process)
         environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
         self._process = subprocess.Popen(
             [python, "-m", MODULE, name, str(threads)],
