@@ -144,13 +144,18 @@ class Clock:
 
 
 def test_a_time_that_is_too_good_is_measured_again(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("lucky", "slower", "best")]
-    lucky, slower = Clock(*[0.5] * 7, 1.25), Clock(1.5)
-    libraries = dict(zip(paths, [lucky, slower, Clock(1.0)], strict=True))
+    paths = [tmp_path / name for name in ("lucky", "near", "slower", "hopeless", "best")]
+    lucky, near, slower, hopeless = Clock(*[0.5] * 7, 1.25), Clock(1.2), Clock(1.5), Clock(9.0)
+    libraries = dict(zip(paths, [lucky, near, slower, hopeless, Clock(1.0)], strict=True))
     for path in paths:
         path.touch()
     bench = Bench(lambda path: libraries[path], cpu(), Plan(cache_flush_bytes=1))  # type: ignore[arg-type,return-value]
-    assert bench.measure(Run(paths[0], kernels.SIGNATURE, None, paths[2])).seconds == (1.25,) * 6
+    assert bench.measure(Run(paths[0], kernels.SIGNATURE, None, paths[4])).seconds == (1.25,) * 6
     assert lucky.calls == 1 + 6 + 6
-    assert bench.measure(Run(paths[1], kernels.SIGNATURE, None, paths[2])).seconds == (1.5,) * 6
-    assert slower.calls == 1 + 6
+    assert bench.measure(Run(paths[1], kernels.SIGNATURE, None, paths[4])).seconds == (1.2,) * 6
+    assert near.calls == 1 + 6
+    # The slower, the less exactly.
+    assert bench.measure(Run(paths[2], kernels.SIGNATURE, None, paths[4])).seconds == (1.5,) * 3
+    assert slower.calls == 1 + 3
+    assert bench.measure(Run(paths[3], kernels.SIGNATURE, None, paths[4]))[:2] == ((9.0,), ())
+    assert hopeless.calls == 1
