@@ -1,0 +1,175 @@
+"""Decisions about a program that change which kernels it has: layouts, forms of convolutions, packed weights.
+
+They are decided before the kernels are tuned, one after the other, by the times of the untuned kernels that differ:
+
+    program ── variant(given) ──▶ kernels, decisions, their other values
+      │                             │
+      │  one decision otherwise     ▼
+      └── variant(given + one) ──▶ kernels ──▶ seconds of those that only one of both has ──▶ kept, or not
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.support.errors import TVMError
+from tilewright.support.files import kept_folder
+from tilewright.tuning.inputs import signature_of
+from tilewright.tuning.measure import Builder, Run, Runner, Signature, Source
+from tilewright.tuning.task import Task
+
+FASTER = 0.96
+"""A decision is changed if the kernels that differ take at most so many times the time of those that they replace, in two measurements."""
+
+
+class Variant(NamedTuple):
+    """A program with all of its decisions taken: its kernels, each once, with the number of its calls as weight; the decisions by name;
+    and all values that each could have."""
+
+    tasks: Sequence[Task]
+    values: Mapping[str, Any]
+    choices: Mapping[str, Sequence[Any]]
+
+
+class Program(ABC):
+    """A program whose decisions can be given."""
+
+    @abstractmethod
+    def variant(self, given: Mapping[str, Any]) -> Variant:
+        """The program with decisions given by name; those that there are not are left out, others are the model's. Raises TVMError for a
+        value that does not fit."""
+
+    @abstractmethod
+    def order(self, name: str) -> int:
+        """Decisions of a lower number are tried first."""
+
+
+class Decided(NamedTuple):
+    """given: the decisions that are taken otherwise than by the model. seconds, untuned: of all kernels, with them and without. tried: how
+    many values were tried."""
+
+    given: dict[str, Any]
+    seconds: float
+    untuned: float
+    tried: int
+
+
+Report = Callable[[int, int, str], None]
+
+
+def decide(
+    program: Program,
+    builder: Builder,
+    runner: Runner,
+    seconds: float = float("inf"),
+    tries: float = float("inf"),
+    report: Report | None = None,
+) -> Decided:
+    """Changes the decisions of a program one by one, where its kernels become faster. seconds, tries: after which no further value is
+    tried. report: is called with the values that were tried, how many there are, and the next.
+
+    Raises TVMError if the program itself has kernels that cannot be built and run.
+    """
+    ends = time.monotonic() + seconds
+    times = _Times(builder, runner)
+    base = program.variant({})
+    times.measure(base.tasks)
+    untuned = times.sum_of(_weights(base.tasks))
+    given: dict[str, Any] = {}
+    known = {(name, repr(value)) for name, value in base.values.items()}
+    tried = 0
+    while time.monotonic() < ends and tried < tries:
+        waiting = [
+            (name, value)
+            for name, values in sorted(base.choices.items(), key=lambda item: program.order(item[0]))
+            for value in values
+            if (name, repr(value)) not in known
+        ]
+        if not waiting:
+            break
+        name, value = waiting[0]
+        if report is not None:
+            report(tried, tried + len(waiting), f"{name} = {value}")
+        known.add((name, repr(value)))
+        tried += 1
+        try:
+            other = program.variant({**given, name: value})
+            if times.is_faster(other.tasks, base.tasks):
+                base = other
+                known |= {(n, repr(v)) for n, v in base.values.items()}
+                given = {n: v for n, v in {**given, name: value}.items() if n in other.values}
+        except TVMError:
+            # It does not fit, or one of its kernels cannot be built or run.
+            continue
+    return Decided(given, times.sum_of(_weights(base.tasks)), untuned, tried)
+
+
+def _weights(tasks: Sequence[Task]) -> Counter[str]:
+    """The calls of each kernel."""
+    return Counter({task.key: round(task.weight) for task in tasks})
+
+
+class _Kernel(NamedTuple):
+    library: Path
+    signature: Signature
+
+
+class _Times:
+    """The times of untuned kernels by their keys, each built once."""
+
+    def __init__(self, builder: Builder, runner: Runner) -> None:
+        self.builder, self.runner = builder, runner
+        self.folder = kept_folder("tilewright-tune-")
+        self._kernels: dict[str, _Kernel] = {}
+        self._seconds: dict[str, list[float]] = {}
+        self._failed: dict[str, str] = {}
+
+    def measure(self, tasks: Sequence[Task]) -> None:
+        """Measures those that are new. Raises TVMError where one cannot be built and run."""
+        new = [task for task in tasks if task.key not in self._kernels and task.key not in self._failed]
+        if new:
+            programs = [task.space.untuned() for task in new]
+            folder = Path(self.folder.name) / str(len(self._kernels) + len(self._failed))
+            folder.mkdir(exist_ok=True)
+            sources = [Source(program, task.target) for program, task in zip(programs, new, strict=True)]
+            for task, program, built in zip(new, programs, self.builder.build(sources, folder), strict=True):
+                if built.path is None:
+                    self._failed[task.key] = f"{task.name} is not built: {built.message}"
+                else:
+                    self._kernels[task.key] = _Kernel(built.path, signature_of(program))
+            self._failed.update(self._run([task.key for task in new if task.key in self._kernels]))
+        why = [self._failed[task.key] for task in tasks if task.key in self._failed]
+        if why:
+            raise TVMError(why[0])
+
+    def is_faster(self, tasks: Sequence[Task], before: Sequence[Task]) -> bool:
+        """Whether kernels take clearly less time than those that they replace. Raises TVMError as `measure` does."""
+        self.measure(tasks)
+        mine, theirs = _weights(tasks), _weights(before)
+        gone, new = theirs - mine, mine - theirs
+        if not gone or self.sum_of(new) > FASTER * self.sum_of(gone):
+            return False
+        # Once more, since the least of many times is too good to be true, and the others were measured at another time.
+        failed = self._run([*new, *gone])
+        return not failed and self.sum_of(new) <= FASTER * self.sum_of(gone)
+
+    def sum_of(self, weights: Mapping[str, int]) -> float:
+        """Seconds of all calls."""
+        return sum([count * statistics.median(self._seconds[key]) for key, count in weights.items()])
+
+    def _run(self, keys: Sequence[str]) -> dict[str, str]:
+        """Measures kernels, and returns why some do not run."""
+        runs = [Run(self._kernels[key].library, self._kernels[key].signature) for key in keys]
+        failed = {}
+        for key, measured in zip(keys, self.runner.run(runs) if runs else [], strict=True):
+            if measured.failure is not None:
+                failed[key] = f"kernel {key[:8]} does not run: {measured.message}"
+            else:
+                self._seconds.setdefault(key, []).append(statistics.median(measured.seconds))
+        return failed
