@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tvm
@@ -69,6 +70,48 @@ def test_a_template_that_refuses(kind: str, message: str) -> None:
     assert (
         good.error_no == 0 and bad.error_no == MeasureErrorNo.INSTANTIATION_ERROR and bad.costs[0].startswith(message)
     )
+
+
+@autotvm.template("test/counted")
+def counted() -> Any:
+    """Steps as many as its input says."""
+    autotvm.get_config().add_flop(1)
+    n = te.placeholder((1,), name="n", dtype="int32")
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = tvm.tir.ir_builder.create()
+        count, total = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        total[0] = 0
+        with ib.for_range(0, count[0], "i") as i:
+            total[0] = (total[0] * 3 + i) % 1001
+        return ib.get()
+
+    total = te.extern((1,), [n], body, name="total", dtype="int32")
+    return te.create_schedule(total.op), [n, total]
+
+
+def test_values_of_inputs() -> None:
+    """The time of a program whose steps depend on its input is that for the values that were given."""
+    task = autotvm.task.create("test/counted", (), "llvm")
+    runner = autotvm.LocalRunner(number=1, repeat=2, cooldown_interval=0)
+    option = autotvm.measure_option(autotvm.LocalBuilder(timeout=60, n_parallel=1), runner)
+    batch = create_measure_batch(task, option)
+    given = [MeasureInput(task.target, task, task.config_space.get(0))]
+    seconds = []
+    try:
+        for steps in (1, 1_000_000):
+            runner.ref_input = [np.array([steps], "int32"), np.zeros(1, "int32")]
+            assert runner.ref_input[0][0] == steps
+            (result,) = batch(given)
+            assert not result.error_no, result
+            seconds.append(min(result.costs))
+        runner.ref_input = [np.zeros(2, "int32")]
+        with pytest.raises(TVMError, match=r"which are int32\[1\], int32\[1\], but int32\[2\] were given"):
+            batch(given)
+    finally:
+        runner.close()
+        option["builder"].close()
+    assert seconds[1] > 100 * seconds[0]
 
 
 def link(output: str, objects: Any, options: Any = None, **_: Any) -> None:

@@ -52,7 +52,13 @@ def random_input(argument: Argument, random: np.random.Generator) -> Values:
 
 
 def random_inputs(signature: Signature, seed: int = 0) -> list[Values]:
-    """Values for all parameters of a kernel, the same for the same seed. Outputs have values too: there are kernels that add to them."""
+    """Values for all parameters of a kernel, the same for the same seed, or those that its signature has. Outputs have values too:
+    there are kernels that add to them."""
+    if signature.values:
+        return [
+            np.frombuffer(held, to_numpy_dtype(argument.dtype)).reshape(argument.shape).copy()
+            for argument, held in zip(signature.arguments, signature.values, strict=True)
+        ]
     random = np.random.default_rng(seed)
     return [random_input(argument, random) for argument in signature.arguments]
 

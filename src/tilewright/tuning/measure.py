@@ -57,10 +57,12 @@ class Argument(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """The parameters of a kernel, and which of them, by their places, it writes."""
+    """The parameters of a kernel, and which of them, by their places, it writes. values: the bytes of what they hold when it is measured;
+    without them, they are drawn at random."""
 
     arguments: tuple[Argument, ...]
     outputs: tuple[int, ...]
+    values: tuple[bytes, ...] = ()
 
 
 class Run(NamedTuple):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tilewright.autotvm.measure.measure import Builder, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 from tilewright.ir import IRModule
 from tilewright.rpc import RPCSession, connect_tracker
@@ -180,6 +182,17 @@ class _Runner(Runner, ABC):
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
         self._engine: EngineRunner | None = None
+        self._ref_input: list[np.ndarray[Any, Any]] | None = None
+
+    @property
+    def ref_input(self) -> list[np.ndarray[Any, Any]] | None:
+        """What programs are measured on: an array for each parameter, results included. None: random numbers. Where the time depends on the
+        values, such as with indices, they should be typical ones."""
+        return self._ref_input
+
+    @ref_input.setter
+    def ref_input(self, val: Sequence[Any] | None) -> None:
+        self._ref_input = None if val is None else [np.ascontiguousarray(a) for a in val]
 
     def _plan(self) -> Plan:
         flushed = FLUSHED if self.enable_cpu_cache_flush else 0
@@ -219,7 +232,9 @@ class _Runner(Runner, ABC):
     def _run(self, engine: EngineRunner, build_results: Sequence[Any]) -> list[MeasureResult]:
         built = [b for b in build_results if isinstance(b, BuildResult)]
         begun = time.perf_counter()
-        measured = iter(engine.run([Run(Path(b.filename), _signature(b)) for b in built]) if built else [])
+        measured = iter(
+            engine.run([Run(Path(b.filename), _signature(b, self._ref_input)) for b in built]) if built else []
+        )
         seconds = (time.perf_counter() - begun) / max(len(built), 1)
         return [self._result(next(measured), b, seconds) if isinstance(b, BuildResult) else b for b in build_results]
 
@@ -230,8 +245,21 @@ class _Runner(Runner, ABC):
         return MeasureResult(tuple(measured.seconds[: self.repeat]), MeasureErrorNo.NO_ERROR, spent, time.time())
 
 
-def _signature(built: BuildResult) -> Signature:
-    return Signature(tuple([Argument(shape, dtype) for shape, dtype in built.arg_info]), ())
+def _signature(built: BuildResult, given: Sequence[np.ndarray[Any, Any]] | None) -> Signature:
+    """The parameters of a program. Raises TVMError if values were given that are not of them."""
+    arguments = tuple([Argument(tuple(shape), dtype) for shape, dtype in built.arg_info])
+    if given is None:
+        return Signature(arguments, ())
+    have = tuple([Argument(a.shape, a.dtype.name) for a in given])
+    if have != arguments:
+        raise TVMError(
+            f"ref_input has an array for each parameter of a program, which are {_listed(arguments)}, but {_listed(have)} were given"
+        )
+    return Signature(arguments, (), tuple([a.tobytes() for a in given]))
+
+
+def _listed(arguments: Sequence[Argument]) -> str:
+    return ", ".join([f"{a.dtype}{list(a.shape)}" for a in arguments]) or "none"
 
 
 class LocalRunner(_Runner):
