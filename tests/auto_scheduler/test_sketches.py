@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.auto_scheduler.workloads import conv_relu, dag_of, matmul, matmul_add, row_sum, same_results, softmax
-from tilewright import TVMError
+from tilewright import TVMError, te
 from tilewright.auto_scheduler.compute_dag import ComputeDAG
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.sampling import Sampler, factorizations
+from tilewright.auto_scheduler.sketch_facts import FREE
 from tilewright.auto_scheduler.sketch_rules import Problem, generate
 from tilewright.auto_scheduler.sketch_space import SketchSpace
 
@@ -30,21 +31,42 @@ def space_of(dag: ComputeDAG) -> SketchSpace:
     return SketchSpace(Sampler(dag, MACHINE), generate(Problem(dag, MACHINE)))
 
 
-def test_a_product_has_three_sketches() -> None:
-    """In tiles; with a copy of the result after tiles of the first level, and of the second one."""
+def test_sketches_of_a_product() -> None:
+    """In tiles; with a copy of the result after tiles of the first level, and of the second one; each also with a copy of the columns."""
     sketches = generate(Problem(dag_of(matmul, 64, 64, 64), MACHINE))
     words = sorted([[step.word for step in s.transform_steps] for s in sketches], key=len)
-    fused = ["CHW", "SP", "SP", "SP", "RE", "FSP", "FSP", "RE", "CA"]
-    assert words == [["SP", "SP", "SP", "RE"], fused, fused]
+    tiled, fused = ["SP", "SP", "SP", "RE"], ["CHW", "SP", "SP", "SP", "RE", "FSP", "FSP", "RE", "CA"]
+    assert words == [tiled, [*tiled, "CHR"], fused, fused, [*fused, "CHR"], [*fused, "CHR"]]
     assert not any([s.concrete for s in sketches])
 
 
 def test_tiles_go_into_the_stages_that_read_them() -> None:
     for func, args in ((matmul_add, (64, 64, 64)), (conv_relu, (16, 8))):
         sketches = generate(Problem(dag_of(func, *args), MACHINE))
+        sketches = [s for s in sketches if all([step.word != "CHR" for step in s.transform_steps])]
         attached = [s.attached for s in sketches]
         assert len(sketches) == 3 and sum([1 for a in attached if a]) == 2
         assert not any([step.word == "CHW" for s in sketches for step in s.transform_steps])
+
+
+def test_columns_are_copied_in_tiles() -> None:
+    """The copy is made where a level of tiles ends: outside of the reduction, or in its outer loop."""
+    dag, random = dag_of(matmul_add, 16, 16, 16), Random(3)
+    sketches = [s for s in generate(Problem(dag, MACHINE)) if s.transform_steps[-1].word == "CHR"]
+    assert [s.stages[2].op.name for s in sketches] == ["B.global"] * 3
+    places = set()
+    for _ in range(16):
+        state = Sampler(dag, MACHINE).sample(sketches[0], random)
+        assert state.stages[state.attached[2][0]].op.name == "matmul"
+        places.add(sum([state.stages[3].iters[i].iter_kind == 1 for i in range(state.attached[2][1] + 1)]))
+    assert places == {0, 1}
+    # Rows are read one element after the other, and layouts that are free need no copy.
+    a, b = te.placeholder((16, 16), name="A"), te.placeholder((16, 16), name="B")
+    k = te.reduce_axis((0, 16), name="k")
+    for body, attrs in ((lambda i, j: a[i, k] * b[j, k], {}), (lambda i, j: a[i, k] * b[k, j], {FREE: [b]})):
+        c = te.compute((16, 16), lambda i, j, f=body: te.sum(f(i, j), axis=k), name="C", attrs=attrs)
+        found = generate(Problem(ComputeDAG([a, b, c]), MACHINE))
+        assert len(found) == 3
 
 
 def test_long_reductions_become_partial_ones() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from typing import Any
 
 import pytest
@@ -73,14 +72,6 @@ def test_a_pass_called_by_itself_runs_at_any_level() -> None:
     with PassContext(opt_level=0):
         noting(log, "three", 3)(MOD)
     assert log == ["three"]
-
-
-def test_options_that_ask_for_records_warn() -> None:
-    with pytest.warns(UserWarning, match=r"'relay.backend.use_auto_scheduler' has no effect: builds take no records"):
-        PassContext(config={"relay.backend.use_auto_scheduler": True})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        PassContext(config={"relay.backend.use_auto_scheduler": False, "relay.backend.use_meta_schedule": True})
 
 
 def test_options() -> None:

@@ -11,6 +11,7 @@ classic_log, measure_record  records of measurements
 task_scheduler               tasks of a model: which of them the next round is for
 cost_model, feature          what scores programs; the engine's features
 dispatcher                   programs of workloads, by records
+relay_integration            what builds of models ask: programs of kernels
 """
 
 from tilewright.support import lazy
@@ -24,10 +25,20 @@ lazy.declare(
             "cost_model.cost_model": ("RandomModel",),
             "cost_model.xgb_model": ("XGBModel",),
             "dispatcher": ("ApplyHistoryBest", "DispatchContext"),
+            "layout": ("get_shape_from_rewritten_layout",),
             "hardware": ("HardwareParams",),
             "measure": ("MeasureInput", "MeasureResult"),
             "measure_places": ("LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "RPCRunner"),
             "measure_record": ("RecordReader", "RecordToFile", "load_best_record", "load_records", "save_records"),
+            "relay_integration": (
+                "auto_schedule_topi",
+                "extract_tasks",
+                "is_auto_scheduler_enabled",
+                "remove_index_check",
+                "rewrite_compute_body",
+                "rewrite_tensor_shape",
+            ),
+            "sampled_programs": ("ApplyHistoryBestOrSample",),
             "search_policy": ("EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SketchPolicy"),
             "search_task": ("SearchTask", "TuningOptions", "auto_schedule", "create_task"),
             "task_scheduler": ("TaskScheduler",),

@@ -5,16 +5,18 @@ Computes name the parameters whose layouts are free, by their attribute "layout_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.auto_scheduler.loops import StateObject
-from tilewright.auto_scheduler.sketch_facts import loads
+from tilewright.auto_scheduler.sketch_facts import FREE, loads
 from tilewright.auto_scheduler.steps import FollowFusedSplit, FollowSplit, Fuse, Reorder, Split, Step
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, on
+from tilewright.support.errors import TVMError
 from tilewright.te.compute import compute
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.schedule_rewrite import redirected
@@ -22,7 +24,6 @@ from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import floordiv, floormod
 from tilewright.tir.expr import ProducerLoad, Reduce, Var
 
-FREE = "layout_free_placeholders"
 COPY = ".layout"
 """The end of the names of copies."""
 
@@ -56,6 +57,50 @@ class Layout(NamedTuple):
         for part, index in zip(self.parts, new, strict=True):
             found[part.axis] = found[part.axis] + index * part.stride
         return found
+
+
+def parts_of_text(text: str, names: Sequence[str]) -> list[tuple[str, int]]:
+    """The parts of axes that a text such as "2i8k4i" names, outermost first. Raises TVMError for another text."""
+    pattern = re.compile(rf"(\d+)({'|'.join([re.escape(n) for n in sorted(names, key=len, reverse=True)])})")
+    found, at = [], 0
+    while at < len(text):
+        part = pattern.match(text, at)
+        if part is None:
+            raise TVMError(
+                f"a layout is a text of numbers and of the axes {', '.join(names)}, such as 2{names[0]}4{names[0]}, but this is {text!r}"
+            )
+        found.append((part[2], int(part[1])))
+        at = part.end()
+    return found
+
+
+def get_shape_from_rewritten_layout(rewritten_layout: str, axis_names: Sequence[str]) -> list[int]:
+    """The sizes of axes by a layout such as "2i8k4i": 8 of i, 8 of k."""
+    parts = parts_of_text(rewritten_layout, axis_names)
+    return [prod([extent for axis, extent in parts if axis == name]) for name in axis_names]
+
+
+def layout_of_text(op: ComputeOp, tensor: Tensor, text: str) -> Layout:
+    """The layout of a parameter that a text such as "2i8k4i" says, by the names of a compute's axes. Raises TVMError where the parameter is
+    read at anything else than these axes."""
+    places = _places(op, tensor)
+    if places is None:
+        raise TVMError(
+            f"{op.name} reads {tensor.name} at something else than its axes, so the layout of that is not free"
+        )
+    axes = {axis.var.name: places[i] for i, axis in enumerate(op.loop_axes) if i in places}
+    parts: list[Part] = []
+    strides: dict[str, int] = {}
+    for name, extent in reversed(parts_of_text(text, list(axes))):
+        stride = strides.setdefault(name, 1)
+        parts.insert(0, Part(axes[name], extent, stride))
+        strides[name] = stride * extent
+    return Layout(tensor, op, tuple(parts))
+
+
+def read_in(op: ComputeOp, layout: Layout) -> ComputeOp:
+    """A compute that reads a parameter, whose shape is that of the layout already, in it."""
+    return _reading(op, {layout.tensor: (layout, layout.tensor)})
 
 
 def layouts(ops: Sequence[Operation], state: StateObject) -> list[Layout]:

@@ -15,7 +15,15 @@ from tilewright.auto_scheduler.compute_dag import ComputeDAG
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import COMPUTE, INLINED, REDUCTION, ROOT, SPATIAL, Iterator, StateObject
-from tilewright.auto_scheduler.sketch_facts import PARALLELISM, is_output, is_untouched, readers, reduces
+from tilewright.auto_scheduler.sketch_facts import (
+    PARALLELISM,
+    is_input_copy,
+    is_output,
+    is_untouched,
+    readers,
+    reduces,
+    tile_ends,
+)
 from tilewright.auto_scheduler.steps import UNROLL_PRAGMA, Split, Step
 from tilewright.support.errors import TVMError
 
@@ -84,7 +92,9 @@ class Sampler:
             return
         (reader,) = readers(state.state_object, number)
         places: list[Iterator | int] = [ROOT, *state[reader].iters]
-        if not reduces(state[number].op):
+        if is_input_copy(state.state_object, number):
+            places = [*tile_ends(state.state_object, reader)]
+        elif not reduces(state[number].op):
             places.append(INLINED)
         place = random.choice(places)
         if isinstance(place, Iterator):
@@ -112,10 +122,12 @@ class Sampler:
             state.parallel(number, fused)
 
     def _vectorize(self, state: State, number: int, random: Random) -> None:
-        """Fuses inner loops to vectors."""
+        """Fuses inner loops to vectors. Of tiles only the innermost loop: elements of other loops are not neighbours, and a vector of them
+        would be gathered and scattered."""
         iters = state[number].iters
+        whole = is_untouched(state.state_object, number) and not reduces(state[number].op)
         lanes, options = 1, []
-        for place in range(len(iters) - 1, -1, -1):
+        for place in range(len(iters) - 1, -1 if whole else len(iters) - 2, -1):
             it = iters[place]
             if it.iter_kind != SPATIAL or it.annotation or it.extent is None:
                 break

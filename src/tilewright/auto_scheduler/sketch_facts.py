@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tilewright.auto_scheduler.loops import INLINED, PLACEHOLDER, REDUCTION, ROOT, SPATIAL, StateObject
+from tilewright.auto_scheduler.loops import INLINED, PLACEHOLDER, REDUCTION, ROOT, SPATIAL, Iterator, StateObject
 from tilewright.auto_scheduler.steps import Step
 from tilewright.ir import PrimExpr
 from tilewright.node import nodes_of
-from tilewright.te.operation import ComputeOp, Operation
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.tir.expr import Call, ProducerLoad, Reduce, Select, Var
 
+FREE = "layout_free_placeholders"
+"""The attribute of computes that names the parameters whose layouts are free."""
 PARALLELISM = 16
 """Pieces of work for each core from which on more of them bring nothing."""
 
@@ -113,6 +115,44 @@ def is_copy(state: StateObject, number: int) -> bool:
     """Whether a stage only copies from the stage before, which a cache was made of."""
     op = state.stages[number].op
     return isinstance(op, ComputeOp) and number > 0 and isinstance(op.body[0], ProducerLoad)
+
+
+def is_input_copy(state: StateObject, number: int) -> bool:
+    """Whether a stage copies an input for a reduction."""
+    op = state.stages[number].op
+    if not isinstance(op, ComputeOp) or not isinstance(op.body[0], ProducerLoad):
+        return False
+    found = readers(state, number)
+    return isinstance(op.input_tensors[0].op, PlaceholderOp) and len(found) == 1 and reduces(state.stages[found[0]].op)
+
+
+def tiled_column_reader(state: StateObject, number: int) -> int | None:
+    """The single stage that reads an input, if it is tiled and its reduction steps along columns: what one step reads is far from what the
+    next one reads, but the same for many results. In a copy of a tile it is near."""
+    op = state.stages[number].op
+    if not isinstance(op, PlaceholderOp) or len(op.shape) < 2:
+        return None
+    found = readers(state, number)
+    if len(found) != 1 or not has_data_reuse(state, found[0]) or is_untouched(state, found[0]):
+        return None
+    reader: Any = state.stages[found[0]].op
+    mine = [load for load in loads(reader) if getattr(load.producer, "op", None) is op]
+    if len(mine) != 1 or op.output(0) in reader.attrs.get(FREE, ()):
+        return None
+    reduction = {axis.var for axis in reader.reduce_axis}
+    spatial = {axis.var for axis in reader.axis}
+    *outer, last = [set(nodes_of(index, Var)) for index in mine[0].indices]
+    columns = last <= spatial and any([used & reduction for used in outer])
+    return found[0] if columns and not spatial <= last.union(*outer) else None
+
+
+def tile_ends(state: StateObject, number: int) -> list[Iterator]:
+    """The loops of a tiled reduction that end a level of tiles, up to its first loops of the reduction."""
+    op: Any = state.stages[number].op
+    iters, width = state.stages[number].iters, len(op.axis)
+    first = next((i for i, it in enumerate(iters) if it.iter_kind == REDUCTION), 0)
+    ends = [*range(width, first + 1, width), first + len(op.reduce_axis)]
+    return [iters[end - 1] for end in ends if 0 < end <= len(iters)]
 
 
 def wants_partial_reductions(state: StateObject, number: int, cores: int) -> bool:

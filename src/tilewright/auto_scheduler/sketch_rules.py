@@ -22,6 +22,7 @@ from tilewright.auto_scheduler.sketch_facts import (
     has_data_reuse,
     is_copy,
     is_untouched,
+    tiled_column_reader,
     wants_partial_reductions,
 )
 from tilewright.support.errors import TVMError
@@ -151,6 +152,26 @@ class Tiling(Rule):
         return [(made.state_object, stage - 1)]
 
 
+class CopyColumns(Rule):
+    """An input whose columns a tiled reduction reads is copied in tiles, or read where it is. Where the copy is made is drawn later."""
+
+    def condition(self, problem: Problem, state: StateObject, stage: int) -> Condition:
+        reader = tiled_column_reader(state, stage)
+        if reader is None:
+            return Condition.PASS
+        op: Any = state.stages[reader].op
+        loops = problem.structure.count("S") * len(op.axis) + problem.structure.count("R") * len(op.reduce_axis)
+        return Condition.APPLY if len(state.stages[reader].iters) == loops else Condition.PASS
+
+    def apply(self, problem: Problem, state: StateObject, stage: int) -> list[Branch]:
+        reader = tiled_column_reader(state, stage)
+        if reader is None:
+            raise TVMError(f"{state.stages[stage].op.name} has no tiled reader that would read a copy")
+        made = State(state, problem.dag)
+        made.cache_read(stage, "global", [reader])
+        return [(made.state_object, stage - 1)]
+
+
 class Skip(Rule):
     """The stage stays as it is."""
 
@@ -161,7 +182,15 @@ class Skip(Rule):
         return [(state, stage - 1)]
 
 
-RULES: Sequence[Rule] = (AlwaysInline(), PartialReductions(), CacheStage(), TilingWithFusion(), Tiling(), Skip())
+RULES: Sequence[Rule] = (
+    AlwaysInline(),
+    PartialReductions(),
+    CacheStage(),
+    TilingWithFusion(),
+    Tiling(),
+    CopyColumns(),
+    Skip(),
+)
 
 
 def tile(state: State, stage: int, structure: str) -> list[int]:
@@ -196,9 +225,6 @@ def generate(problem: Problem, rules: Sequence[Rule] = RULES) -> list[StateObjec
         if stage < 0:
             found.append(state)
             continue
-        if state.stages[stage].op_type != COMPUTE:
-            waiting.append((state, stage - 1))
-            continue
         waiting += _branches(problem, rules, state, stage)
     return found
 
@@ -206,6 +232,8 @@ def generate(problem: Problem, rules: Sequence[Rule] = RULES) -> list[StateObjec
 def _branches(problem: Problem, rules: Sequence[Rule], state: StateObject, stage: int) -> list[Branch]:
     made: list[Branch] = []
     for rule in rules:
+        if state.stages[stage].op_type != COMPUTE and isinstance(rule, CustomRule):
+            continue
         found = rule.condition(problem, state, stage)
         if found is not Condition.PASS:
             made += rule.apply(problem, state, stage)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,12 +95,6 @@ OPTIONS: dict[str, Kind] = {
 }
 """Every option that a program may set. Those that choose between ways of which this package has one change nothing."""
 
-NO_RECORDS = "builds take no records of this tuner; those of `tilewright tune` and `tvmc tune` are named by the option relay.plans"
-WITHOUT_EFFECT = {
-    "relay.backend.use_auto_scheduler": NO_RECORDS,
-}
-"""Options of classic programs that ask for what this package does not have, and the reason that a warning gives."""
-
 
 def register_config_option(name: str, kind: Kind, keys: Mapping[str, Kind] | None = None) -> None:
     """Declares a key of `PassContext(config=...)` and the type of its value; `keys`: those of a group and their types."""
@@ -123,13 +116,10 @@ def _check_type(what: str, kind: Kind, value: Any) -> None:
 
 
 def check_option(key: str, value: Any) -> None:
-    """Raises AttributeError for an option that does not exist, with near names, and TypeError for a value of another type. Warns of one
-    without effect."""
+    """Raises AttributeError for an option that does not exist, with near names, and TypeError for a value of another type."""
     if key not in OPTIONS:
         raise AttributeError(f"PassContext has no option {key!r}{_near(key, OPTIONS)}")
     _check_type(f"option {key!r}", OPTIONS[key], value)
-    if value and key in WITHOUT_EFFECT:
-        warnings.warn(f"option {key!r} has no effect: {WITHOUT_EFFECT[key]}", stacklevel=4)
     for inner, setting in value.items() if key in GROUPS else ():
         if inner not in GROUPS[key]:
             raise AttributeError(f"option {key!r} has no key {inner!r}{_near(inner, GROUPS[key])}")

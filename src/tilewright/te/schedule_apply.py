@@ -378,15 +378,21 @@ class _Application:
         iteration recomputes the stages attached below. The loop engine cannot always prove this if split factors do not
         divide.
         """
+        mark = self.sch.vectorize if kind == "vectorized" else self.sch.parallel
+        # Without the program in the error, which takes as long to print as all else.
+        level, self.sch.error_render_level = self.sch.error_render_level, "fast"
         try:
-            (self.sch.vectorize if kind == "vectorized" else self.sch.parallel)(loop)
+            mark(loop)
         except ScheduleError:
+            self.sch.error_render_level = level
             ref = self.sch.get_sref(loop)
             constant = isinstance(ref.stmt.extent, IntImm)
             alone = len(self.sch.get_child_blocks(loop)) == 1
             if kind == "vectorized" and not (constant and alone):
-                raise
+                mark(loop)
             set_kind(self.sch, ref, ForKind.VECTORIZED if kind == "vectorized" else ForKind.PARALLEL)
+        finally:
+            self.sch.error_render_level = level
 
 
 class _Finish(Mutator):

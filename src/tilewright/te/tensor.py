@@ -33,6 +33,8 @@ lazy.declare(
 )
 __getattr__, __dir__ = lazy.late(__name__)
 
+UNCHECKED = "unchecked_indices"
+"""The attribute of operations whose tensors may be indexed as if they had other shapes: such computes are rewritten later."""
 Elementwise = Callable[[str, Any, Any], Any]
 
 
@@ -133,7 +135,7 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
         return axes
 
     def __call__(self, *indices: Any) -> ProducerLoad:
-        if len(indices) != len(self.shape):
+        if len(indices) != len(self.shape) and UNCHECKED not in self.op.attrs:
             raise ValueError(
                 f"tensor {self.name} has {len(self.shape)} dimensions, but was indexed with {len(indices)}:"
                 f" {', '.join(str(i) for i in indices)}"
@@ -147,7 +149,8 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         if not isinstance(indices, tuple):
             indices = tuple(indices) if isinstance(indices, list) else (indices,)
-        if len(indices) < len(self.shape) or any([isinstance(i, slice) for i in indices]):
+        few = len(indices) < len(self.shape) and UNCHECKED not in self.op.attrs
+        if few or any([isinstance(i, slice) for i in indices]):
             return TensorSlice(self, indices)
         return self(*indices)
 

@@ -42,6 +42,8 @@ class Effort:
     seconds: float = float("inf")
 
 
+DRAWING = 0.25
+"""The share of the time after which no more candidates are drawn: what is left is for generations, which find better ones."""
 ATTEMPTS = 20
 """Draws for one candidate, until a space whose candidates are refused or known counts as exhausted."""
 
@@ -79,11 +81,12 @@ class Search:
     def propose(self, count: int, effort: Effort, given: Sequence[Any] = ()) -> list[Proposal]:
         """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted. given: candidates to
         begin with, besides the best of those that were measured; by default they are drawn."""
-        ends = time.monotonic() + effort.seconds
+        now = time.monotonic()
+        ends = now + effort.seconds
         proposals = [p for p in [self._proposal(candidate) for candidate in given] if p is not None]
         found: dict[str, Proposal] = {p.key: p for p in proposals}
         if not given:
-            self._draw(found, max(count, effort.population // 2), ends)
+            self._draw(found, max(count, effort.population // 2), now + DRAWING * effort.seconds)
         drawn = list(found.values())
         population = [proposal for _, proposal in self._measured[: effort.population // 2]] + drawn
         scores = self._scores(population)

@@ -6,7 +6,7 @@ the code of the entry. The constants are in a file beside it, which is mapped in
 The key covers everything on which a build depends: the program with all values of its weights (a digest of 256 bits), the names in the
 metadata, the target, the options of the pass context, and the sources of this package. Builds that depend on something else do not use
 this cache: those with instruments, passes added to the lowering, operators or functions of operators that programs registered, external
-code, memory pools, several devices, or the databases of meta_schedule.
+code, memory pools, several devices, the databases of meta_schedule, or the records of auto_scheduler.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tilewright.ir.transform import PassContext
 from tilewright.node import load_json, save_json, structural_digest
 from tilewright.relay.backend import te_compiler
 from tilewright.relay.backend.kernels.database_schedules import asks_database
+from tilewright.relay.backend.kernels.recorded import asks_records
 from tilewright.relay.backend.keys import adds_lowering_passes, options_key, package_digest, target_key
 from tilewright.relay.backend.string_constants import strings_among
 from tilewright.relay.expr import Call, Constant, Function, Var
@@ -63,8 +64,8 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     told_otherwise = adds_lowering_passes() or _plan_is_given() or _configurations_are_given()
     if len(config.targets) > 1 or context.instruments or given or told_otherwise:
         return None
-    if asks_database():
-        # What a database of meta_schedule knows is in no key.
+    if asks_database() or asks_records():
+        # What a database of meta_schedule or a context of auto_scheduler knows is in no key.
         return None
     nodes = [e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f)]
     calls = [e for e in nodes if isinstance(e, Call) and type(e.op) is Op]

@@ -26,6 +26,7 @@ from tilewright.relay.backend.kernels.lowered_functions import (
     typed_function,
 )
 from tilewright.relay.backend.kernels.machine_code import scheduled
+from tilewright.relay.backend.kernels.recorded import asks_records, recorded
 from tilewright.relay.backend.kernels.tensor_facts import (
     KernelFacts,
     bytes_read,
@@ -198,7 +199,7 @@ class TECompiler:
         with deep_recursion():
             cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
             name = self._name(cards)
-            found = self._from_database(func, name) if not sizes else None
+            found = self._found(func, name) if not sizes else None
             if found is not None:
                 return found
             told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
@@ -225,14 +226,20 @@ class TECompiler:
                 disk.put(key, json.dumps(facts).encode())
             return Kernel(name, prim, facts, source_of(func), digest, func, plan, record)
 
-    def _from_database(self, func: Function, name: str) -> Kernel | None:
-        """A kernel as the database of meta_schedule in use schedules it; None where none is in use, or has no record of it."""
+    def _found(self, func: Function, name: str) -> Kernel | None:
+        """A kernel as a database of meta_schedule or the records of auto_scheduler in use schedule it; None where none is in use, or has no
+        record of it."""
         database = database_in_use()
-        if database is None or not isinstance(self.target, Target) or not is_told_by_relay(func):
+        if database is None and not asks_records() or not isinstance(self.target, Target):
             return None
         with self.target, Planner():
             graph = TensorGraph(func)
-        prim = scheduled_by(database, _prim_func(graph, name, (), ()), name, self.target)
+        prim = None
+        if database is not None and is_told_by_relay(func):
+            prim = scheduled_by(database, _prim_func(graph, name, (), ()), name, self.target)
+        schedule = recorded(graph, name, self.target) if prim is None else None
+        if schedule is not None:
+            prim = _prim_func(graph, name, (), (), schedule)
         if prim is None:
             return None
         ops, traffic = compute_ops(graph.outputs), _argument_bytes(func, ())
