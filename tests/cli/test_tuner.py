@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.command import command
-from tilewright import relay
+from tests.cli.command import command, dense_model
+from tilewright import relay, rpc
 from tilewright.cli.bandwidth import Bandwidth
 from tilewright.cli.measuring import Contestant
-from tilewright.cli.options import Build
+from tilewright.cli.models import compile_model
+from tilewright.cli.options import Build, Feed
 from tilewright.cli.roofline import Roofline, Work
 from tilewright.cli.screen import plain
 from tilewright.cli.tuner.beside import measure_beside, ratio_of
+from tilewright.cli.tuner.board import Board
 from tilewright.cli.tuner.chart import latency_chart
 from tilewright.cli.tuner.drawing import boxes, candidates_chart, steps_chart, ticks
 from tilewright.cli.tuner.history import Candidate, History, Point
@@ -303,3 +305,20 @@ def test_help_has_the_defaults() -> None:
     text = " ".join(command("tune", "--help").out.split())
     for default in ("[default: 10m]", "[default: no limit]", "operators.records with --shapes]", "[default: 15; x>=1]"):
         assert default in text
+
+
+def test_both_models_run_on_a_board(tmp_path: Path) -> None:
+    """Inputs travel once; the board measures."""
+    tracker = rpc.Tracker(port=9190, port_end=9299)
+    server = rpc.Server(tracker_addr=("127.0.0.1", tracker.port), key="b")
+    library, _ = compile_model(Build(dense_model(tmp_path / "m.onnx")))
+    board = Board(("127.0.0.1", tracker.port), "b")
+    try:
+        with board.contestants({"untuned": library, "tuned": library}, "fp32", Feed()) as (untuned, tuned):
+            found = measure_beside(untuned, tuned, 0.1)
+            assert [c.name for c in (untuned, tuned)] == ["untuned", "tuned"]
+            assert all([c.seconds > 0 and len(c.milliseconds) >= found.turns for c in (untuned, tuned)])
+            assert 0.01 < found.median < 100
+    finally:
+        server.terminate()
+        tracker.terminate()

@@ -161,6 +161,7 @@ def tune_command(
     """
     from tilewright.cli.models import check_library
     from tilewright.cli.options import check_writable, use_threads
+    from tilewright.cli.tuner.board import Board
     from tilewright.cli.tuner.command import Command
     from tilewright.cli.tuner.runners import runner_for
     from tilewright.cli.tuner.subject import Subject
@@ -179,7 +180,8 @@ def tune_command(
     runner = runner_for(subject.target, threads, tracker, key, key_file, ray)
     # Short sessions have short rounds: the last one may begin just before the time is over.
     batch = max(FEWEST, min(Limits.batch, int(duration / ROUND_SECONDS)))
-    command = Command(subject, feed, runner, Limits(trials, duration, batch=batch), path, output, page, top)
+    board = None if tracker is None else Board(tracker, key, key_file)
+    command = Command(subject, feed, runner, board, Limits(trials, duration, batch=batch), path, output, page, top)
     if listed:
         command.show_tasks(only, form)
     else:

@@ -13,7 +13,7 @@ from rich.table import Table
 from tilewright.cli.measuring import Contestant
 from tilewright.cli.screen import Report
 
-SECONDS = 8.0
+SECONDS = 10.0
 SLICE_SECONDS = 0.02
 """Of a contestant's turn: long beside reading the clock, and short beside the time that a system gives other processes."""
 LEAST_TURNS, MOST_TURNS = 7, 400
@@ -62,11 +62,13 @@ def measure_beside(
 
 
 def _turn(contestant: Contestant) -> float:
-    """Median milliseconds of the runs of a turn, after one that is not counted: the other's turn left its own data in the caches."""
+    """The lower quartile of the milliseconds of a turn, since what disturbs a run makes it slower. One run before is not counted: the
+    other's turn left its own data in the caches."""
     before = len(contestant.milliseconds)
     count = int(SLICE_SECONDS * 1e3 / statistics.median(contestant.milliseconds)) if before else 1
     contestant.measure(0.0, max(count, 1), 1)
-    return statistics.median(contestant.milliseconds[before:])
+    times = contestant.milliseconds[before:]
+    return statistics.quantiles(times, n=4, method="inclusive")[0] if len(times) > 1 else times[0]
 
 
 def beside_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from tilewright.cli.measuring import Contestant
 from tilewright.cli.models import executor_of
 from tilewright.cli.options import Feed
 from tilewright.cli.roofline import Roofline
-from tilewright.cli.screen import Form, noted, plain, progress, told
+from tilewright.cli.screen import Form, Report, noted, plain, progress, told
 from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
 from tilewright.cli.tuner.beside import Ratio, beside_table, measure_beside
+from tilewright.cli.tuner.board import Board
 from tilewright.cli.tuner.chart import latency_chart
 from tilewright.cli.tuner.history import History, candidates_text, duration_text, model_text
 from tilewright.cli.tuner.kernels import Row, kernel_table, rows_of, work_of, worth_first
@@ -46,20 +47,22 @@ class Beside:
 
 
 class Command:
-    """subject: what is tuned; runner: where; path: the file of records; output: the library to write; page: the HTML file to write."""
+    """subject: what is tuned; runner: where; board: how one is asked for, if boards measure; path: the file of records; output: the library
+    to write; page: the HTML file to write."""
 
     def __init__(
         self,
         subject: Subject,
         feed: Feed,
         runner: Runner,
+        board: Board | None,
         limits: Limits,
         path: Path,
         output: Path | None,
         page: Path | None,
         top: int,
     ) -> None:
-        self.subject, self.feed, self.runner, self.limits = subject, feed, runner, limits
+        self.subject, self.feed, self.runner, self.board, self.limits = subject, feed, runner, board, limits
         self.path, self.output, self.page, self.top = path, output, page, top
         self.roofline: Roofline | None = None
 
@@ -153,7 +156,6 @@ class Command:
     def _measure_beside(self) -> Beside:
         """Compiles the model with records, and measures it beside the untuned one if both run here and differ. Writes the library."""
         found = Beside()
-        here = self.subject.target.is_native
         if not self.path.exists():
             found.remarks.append("no candidate was measured, so there are no records")
             if self.output is not None:
@@ -166,10 +168,12 @@ class Command:
             found.remarks.append(
                 "no candidate was clearly faster than the untuned kernel, so builds use none of the records: nothing was gained"
             )
-        elif here:
-            self._measure_both(tuned, found)
-        else:
+        elif self.board is None and not self.subject.target.is_native:
             found.remarks.append(f"the library is for {self.subject.target}: it is not measured on this machine")
+        elif self.board is not None and tuned.metadata["executor"] == "vm":
+            found.remarks.append("models of the virtual machine are not measured on boards")
+        else:
+            self._measure_both(tuned, found)
         if self.output is not None:
             slower = found.ratio is not None and found.ratio.sure_low > 1.0
             library = self.subject.library(None) if slower else tuned
@@ -182,15 +186,30 @@ class Command:
         return found
 
     def _measure_both(self, tuned: Any, found: Beside) -> None:
-        contestants: list[Contestant] = []
-        executors = [executor_of(library) for library in (self.subject.library(None), tuned)]
+        libraries = {"untuned": self.subject.library(None), "tuned": tuned}
+        if self.board is None:
+            with progress("measuring both") as report:
+                self._compare(self._contestants(libraries), found, report)
+            return
+        with (
+            progress("measuring both on a board") as report,
+            self.board.contestants(libraries, self.subject.build.precision, self.feed) as contestants,
+        ):
+            self._compare(contestants, found, report)
+
+    def _contestants(self, libraries: Mapping[str, Any]) -> list[Contestant]:
+        """Both models on this machine, with the same inputs."""
+        executors = [executor_of(library) for library in libraries.values()]
         inputs = feed_model(executors[0], self.feed)
         fill_inputs(executors[1], inputs)
-        for name, executor in zip(("untuned", "tuned"), executors, strict=True):
+        for executor in executors:
             run_checked(executor)
-            contestants.append(Contestant(name, self.subject.build.precision, [executor.run]))
-        with progress("measuring both") as report:
-            found.ratio = measure_beside(contestants[0], contestants[1], report=report)
+        precision = self.subject.build.precision
+        return [Contestant(n, precision, [e.run]) for n, e in zip(libraries, executors, strict=True)]
+
+    def _compare(self, contestants: Sequence[Contestant], found: Beside, report: Report) -> None:
+        untuned, tuned = contestants
+        found.ratio = measure_beside(untuned, tuned, report=report)
         for contestant in contestants:
             low, high = np.percentile(contestant.milliseconds, [25, 75])
             found.latencies.append({**contestant.row(), "p25": float(low), "p75": float(high)})
