@@ -168,13 +168,12 @@ lazy.faces(
     },
 )
 _GRAPH_TUNER = {
-    "graph_tuner": "BaseGraphTuner DPTuner PBQPTuner",
-    "graph_tuner.base_graph_tuner": "BaseGraphTuner get_infer_layout layout_transform",
-    "graph_tuner.dynamic_programming_tuner": "DPTuner",
-    "graph_tuner.pbqp_tuner": "PBQPTuner",
+    "base_graph_tuner": "BaseGraphTuner get_infer_layout layout_transform",
+    "dynamic_programming_tuner": "DPTuner",
+    "pbqp_tuner": "PBQPTuner",
 }
 lazy.faces(
-    "tilewright.autotvm",
+    "tilewright.autotvm.graph_tuner",
     {
         module: [f"tilewright.relay.backend.graph_tuner.tuner:{name}" for name in names.split()]
         for module, names in _GRAPH_TUNER.items()

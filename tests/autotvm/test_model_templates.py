@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,34 @@ def test_the_fastest_record_decides() -> None:
         with autotvm.apply_history_best(pairs), tvm.transform.PassContext(opt_level=3), tvm.target.Target("llvm"):
             text = str(relay.transform.ApplyTemplates()(relay.transform.InferType()(mod)))
         assert f'"{fast}' in text.replace("\\", "")
+
+
+def test_records_with_other_knobs_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    """Logs of others have records under the same names."""
+    mod = network()
+    task = next(t for t in extracted(mod, "llvm") if t.name == "dense_pack.x86")
+    (pair,) = drawn([task], 0)
+    for change in ({"tile_x": None}, {"tile_x": [-1, 5, 5]}):
+        text = json.loads(autotvm.record.encode(*pair))
+        entities = [[n, k, change.get(n, v)] for n, k, v in text["config"]["entity"]]
+        text["config"]["entity"] = [e for e in entities if e[2] is not None]
+        other = autotvm.record.decode(json.dumps(text))
+        caplog.clear()
+        with autotvm.apply_history_best([other]), tvm.transform.PassContext(opt_level=3):
+            optimized, _ = relay.optimize(mod, "llvm")
+        assert "autotvm_template" not in str(optimized)
+        assert "is not used: its knobs are not those of the template here" in caplog.text
+
+
+def test_the_virtual_machine_uses_records() -> None:
+    x = relay.var("x", shape=(4, 8))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, weights(6, 8)))))
+    value = np.random.default_rng(0).standard_normal((4, 8), dtype="float32")
+    with autotvm.apply_history_best(drawn(extracted(mod, "llvm"), 0)):
+        run = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()
+        found = run(value).numpy()
+    want = np.maximum(value @ np.asarray(weights(6, 8).data.numpy()).T, 0)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
 
 
 def test_other_operators_stay() -> None:

@@ -139,6 +139,27 @@ def test_random_configurations(name: str) -> None:
         checked(name, seed)
 
 
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_without_a_record(depthwise: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Called by themselves, templates have a fallback, of which the log tells."""
+    data, kernel = te.placeholder((1, 6, 7, 9), name="x"), te.placeholder((6, 1 if depthwise else 6, 3, 3), name="w")
+    compute, schedule = (
+        (x86.depthwise_conv2d_nchw, x86.schedule_depthwise_conv2d_nchw)
+        if depthwise
+        else (x86.conv2d_nchw, x86.schedule_conv2d_nchw)
+    )
+    args = (1, 1), (1, 1, 1, 1), (1, 1)
+    with Target("llvm"):
+        made = compute(data, kernel, *args, "float32")
+        s = schedule([made])
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal([int(d) for d in t.shape], dtype="float32") for t in (data, kernel))
+    result = tvm.nd.empty((1, 6, 7, 9))
+    tvm.build(s, [data, kernel, made], "llvm")(tvm.nd.array(x), tvm.nd.array(w), result)
+    np.testing.assert_allclose(result.numpy(), conv_reference(x, w, *args), rtol=1e-4, atol=1e-4)
+    assert "A fallback configuration is used" in caplog.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_many_random_configurations(name: str) -> None:

@@ -167,3 +167,22 @@ def tiles_of_rows(cfg: Any, stages: TemplateStages) -> te.Tensor:
     s[last].unroll(xi)
     s[tile].compute_at(s[last], xo)
     return tile
+
+
+def conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: int | Sequence[int],
+    padding: Any,
+    dilation: int | Sequence[int],
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolution of data (N, C, H, W) with weights (O, C, KH, KW) by the template `conv2d_NCHWc.x86`: (N, O, OH, OW)."""
+    made: te.Tensor = conv2d_NCHWc(data, kernel, strides, padding, dilation, "NCHW", "NCHW", out_dtype)
+    return made
+
+
+def schedule_conv2d_nchw(outs: Any) -> te.Schedule:
+    """The schedule of `conv2d_nchw`, with element-wise stages after it."""
+    made: te.Schedule = schedule_conv2d_NCHWc(outs)
+    return made

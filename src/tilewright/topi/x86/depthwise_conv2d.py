@@ -67,3 +67,22 @@ def schedule_depthwise_conv2d_NCHWc(cfg: Any, outs: Any) -> te.Schedule:
     s[tile].vectorize(b)
     s[tile].unroll(x)
     return s
+
+
+def depthwise_conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: int | Sequence[int],
+    padding: Any,
+    dilation: int | Sequence[int],
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Depthwise convolution of data (N, C, H, W) with weights (C, 1, KH, KW) by the template `depthwise_conv2d_NCHWc.x86`."""
+    made: te.Tensor = depthwise_conv2d_NCHWc(data, kernel, strides, padding, dilation, "NCHW", "NCHW", out_dtype)
+    return made
+
+
+def schedule_depthwise_conv2d_nchw(outs: Any) -> te.Schedule:
+    """The schedule of `depthwise_conv2d_nchw`, with element-wise stages after it."""
+    made: te.Schedule = schedule_depthwise_conv2d_NCHWc(outs)
+    return made

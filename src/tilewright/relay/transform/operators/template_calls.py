@@ -11,7 +11,8 @@ By operator and keys of the target:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import numpy as np
 from tilewright import te
 from tilewright.autotvm.task.dispatcher import has_records, recorded
 from tilewright.autotvm.task.space.config import ConfigSpace
+from tilewright.autotvm.task.space.transforms import SplitEntity
+from tilewright.autotvm.task.task import create
 from tilewright.autotvm.task.topi_integration import TaskExtractEnv
 from tilewright.autotvm.task.workload import args_to_workload
 from tilewright.relay.cards.card import constructor
@@ -29,6 +32,8 @@ from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_call
 from tilewright.target import Target
 from tilewright.topi.nn.winograd import winograd_transform_matrices
 from tilewright.topi.utils import get_const_int, get_pad_tuple
+
+logger = logging.getLogger("autotvm")
 
 Candidate = tuple[str, list[Any]]
 """The name of a template, and its arguments; tensors are placeholders."""
@@ -57,8 +62,14 @@ def _applied(call: Call, target: Target) -> Expr | None:
     for name, args in candidates(call, target):
         workload = args_to_workload(args, name)
         config = recorded(target, workload)
-        if config is not None and (best is None or (config.cost or 0) < (best[1].cost or 0)):
-            best = workload, config
+        if config is None or best is not None and (config.cost or 0) >= (best[1].cost or 0):
+            continue
+        if not _fits(config, name, args, target):
+            logger.warning(
+                "a record of %s is not used: its knobs are not those of the template here; %s", workload, config
+            )
+            continue
+        best = workload, config
     if best is None:
         return None
     workload, config = best
@@ -76,6 +87,25 @@ def _applied(call: Call, target: Target) -> Expr | None:
         dtype=str(result.dtype),
         span=call.span,
     )
+
+
+def _fits(config: ConfigSpace, name: str, args: Sequence[Any], target: Target) -> bool:
+    """Whether a configuration is one of a template's. Logs of others may have other knobs under the same name."""
+    space = create(name, args, target).config_space
+    assert space is not None
+    return all(
+        [
+            knob in config and any([_same(config[knob], e) for e in known.entities])
+            for knob, known in space.space_map.items()
+        ]
+    )
+
+
+def _same(given: Any, known: Any) -> bool:
+    """Whether two choices of a knob are the same; the outermost extent of a split follows from the others."""
+    if isinstance(given, SplitEntity) and isinstance(known, SplitEntity):
+        return list(given.size[1:]) == list(known.size[1:])
+    return type(given) is type(known) and bool(given == known)
 
 
 def candidates(call: Call, target: Target) -> Iterator[Candidate]:
