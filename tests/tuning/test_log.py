@@ -42,6 +42,23 @@ def test_a_line_that_was_cut_costs_only_itself(tmp_path: Path) -> None:
     assert [r.number for r in refused] == [2] and "no JSON" in refused[0].why
 
 
+def test_a_line_of_brackets_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    log.append(path, [line(), line()])
+    path.write_bytes(b"[" * 100000 + b"\n" + b'{"a":' * 100000 + b"\n" + path.read_bytes())
+    records, refused = load(path)
+    assert len(records) == 2 and [r.number for r in refused] == [1, 2]
+    assert {r.why for r in refused} == {"it is no record: its brackets are nested too deep"}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no such device")
+def test_devices_hold_no_records() -> None:
+    """Reading /dev/full never ends."""
+    assert load("/dev/full") == load("/dev/null") == ([], [])
+    with pytest.raises(TVMError, match="^records cannot be added to the log /dev/full: the disk is full$"):
+        log.append("/dev/full", [line()])
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -59,13 +59,20 @@ def _write(file: int, data: bytes) -> None:
         raise
 
 
-def read(path: str | os.PathLike[str], kind: type = dict) -> Iterator[Line]:
-    """The lines of a log that are not empty. kind: of the records, `dict` or `list`. Raises TVMError where the file cannot be read."""
+def content(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a log. Raises TVMError where it cannot be read."""
+    # Some devices to which a log may be written never end when they are read.
+    if Path(path).is_char_device():
+        return b""
     try:
-        text = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise TVMError(f"the log {os.fspath(path)} cannot be read: {error.strerror or error}") from error
-    for number, line in enumerate(text.split(b"\n"), 1):
+
+
+def read(path: str | os.PathLike[str], kind: type = dict) -> Iterator[Line]:
+    """The lines of a log that are not empty. kind: of the records, `dict` or `list`. Raises TVMError where the file cannot be read."""
+    for number, line in enumerate(content(path).split(b"\n"), 1):
         if line.strip():
             yield _line(number, line, kind)
 
@@ -75,6 +82,8 @@ def _line(number: int, line: bytes, kind: type) -> Line:
         found = json.loads(line)
     except ValueError as error:
         return Line(number, None, f"it is no JSON ({error})")
+    except RecursionError:
+        return Line(number, None, "it is no record: its brackets are nested too deep")
     if not isinstance(found, kind):
         return Line(number, None, f"it is a {type(found).__name__}, not {'an object' if kind is dict else 'a list'}")
     return Line(number, found)

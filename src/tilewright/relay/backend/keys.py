@@ -13,8 +13,10 @@ from pathlib import Path
 from tilewright.codegen.backend import identity_of
 from tilewright.ir.transform import PassContext
 from tilewright.support import cache as disk
+from tilewright.support.errors import TVMError
 from tilewright.support.version import VERSION
 from tilewright.target import Target
+from tilewright.tuning import log
 
 COMPILER_ROOMS = (
     "arith",
@@ -111,8 +113,8 @@ def options_key() -> str:
     """The options of the current pass context, with the content of the file of plans in place of its path."""
     options = {k: str(v) for k, v in PassContext.current().config.items()}
     if PLANS in options:
-        with suppress(OSError):
-            options[PLANS] = hashlib.blake2b(Path(options[PLANS]).read_bytes(), digest_size=16).hexdigest()
+        with suppress(TVMError):
+            options[PLANS] = hashlib.blake2b(log.content(options[PLANS]), digest_size=16).hexdigest()
     return repr(sorted(options.items()))
 
 
