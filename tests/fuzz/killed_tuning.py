@@ -102,8 +102,9 @@ class Tuned:
         before = self.lines()
         started = [self.start("--time", "1h") for _ in range(sessions)]
         ends = time.monotonic() + PATIENCE
-        if self.rng.random() < 0.15:
-            time.sleep(self.rng.uniform(0, 8))  # while it begins
+        early = self.rng.random() < 0.15
+        if early:
+            time.sleep(self.rng.uniform(0, 8))
         else:
             wanted = before + self.rng.randint(1, MOST_LINES)
             while self.lines() < wanted and time.monotonic() < ends and any([p.poll() is None for p, _ in started]):
@@ -125,7 +126,8 @@ class Tuned:
         lost = measured - (self.lines() - before)
         if lost > sessions:
             found.append(f"{lost} measurements of {sessions} sessions are lost")
-        return found + self.left(number)
+        # Signals that come while modules are loaded end the process at once.
+        return found + self.left(signal.SIGKILL if early else number)
 
     def words(self) -> str:
         """The last lines that the last session wrote."""
@@ -205,18 +207,22 @@ def main(arguments: list[str] | None = None) -> int:
             folder.mkdir()
         tuned, both = Tuned(alone, rng), Tuned(pairs, rng)
         finds = unwritable(Path(name))
+        print(*finds, sep="\n", end="\n" if finds else "")
         for i in range(options.count):
             number = signal.SIGKILL if i % 4 != 3 else rng.choice([signal.SIGTERM, signal.SIGINT])
             wrong = both.kill(2, number) if i % 5 == 4 else tuned.kill(1, number)
-            finds += [f"kill {i} (signal {int(number)}): {what}" for what in wrong]
+            for what in wrong:
+                finds.append(f"kill {i} (signal {int(number)}): {what}")
+                progress.clear()
+                print(finds[-1], flush=True)
             progress.done, progress.failures = i + 1, len(finds)
             progress.show()
-        finds += [f"the last session: {what}" for each in (tuned, both) if each.started for what in each.finish()]
-        finds += tuned.repeated()
+        last = [f"the last session: {what}" for each in (tuned, both) if each.started for what in each.finish()]
+        last += tuned.repeated()
+        print(*last, sep="\n", end="\n" if last else "")
+        finds += last
         lines = tuned.lines() + both.lines()
     progress.clear()
-    for what in finds:
-        print(what)
     print(f"{options.count} kills, {lines} records of version {VERSION}: {len(finds)} finds")
     return int(bool(finds))
 
