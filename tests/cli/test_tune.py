@@ -81,6 +81,7 @@ def test_what_was_measured_before_ctrl_c_is_kept(
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LocalRunner, "run", run)
+    monkeypatch.setattr("tilewright.cli.tuner.command.find_spec", lambda name: None)
     monkeypatch.setattr("tilewright.cli.tuner.beside.SECONDS", 0.2)
     more = ["-o", tmp_path / "m.so"] if written else []
     done = command("tune", model, "--time", "60s", "--threads", "1", "--html", tmp_path / "m.html", *more)
@@ -88,6 +89,7 @@ def test_what_was_measured_before_ctrl_c_is_kept(
     assert count > 0
     assert done.code == 130
     assert f"interrupted: {count} records are in {tmp_path / 'm.records'}; the same command goes on" in done.err
+    assert "note: without xgboost candidates are chosen by estimates only; pip install 'tilewright[tune]'" in done.err
     assert f"{count} candidates in" in done.out and "still running" not in (tmp_path / "m.html").read_text()
     assert (tmp_path / "m.so").exists() == written
     assert ("m.so: " in done.out or "milliseconds" in done.out) == written

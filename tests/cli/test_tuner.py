@@ -172,6 +172,8 @@ def test_the_chart() -> None:
     ]
     drawn = latency_chart(POINTS, 80)
     assert len(drawn) == 8 and drawn[0].startswith("4.000 ms │⠉") and "⣀" not in drawn[0] and max(map(len, drawn)) <= 72
+    small = [POINTS[0], POINTS[1]._replace(model_seconds=3.98e-3)]
+    assert latency_chart(small, 60, plain=True, height=4)[3].startswith("3.800 ms |")
     assert latency_chart(POINTS, 20) == latency_chart(POINTS[:1], 80) == []
 
 

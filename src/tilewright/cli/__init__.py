@@ -31,6 +31,7 @@ def cli() -> None:
     tilewright bench resnet50.onnx --threads 1
     tilewright profile resnet50.onnx
     tilewright memory resnet50.onnx
+    tilewright tune resnet50.onnx --time 10m -o resnet50.so
     tilewright compare resnet50.onnx --reference onnxruntime
     tilewright compare resnet50.onnx --precision bf16
     tilewright targets raspberry

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from tilewright.cli.tuner.history import Point, candidates_text, duration_text
 
 HEIGHT, MOST_WIDTH, LEAST_WIDTH = 7, 72, 16
+LEAST_FALL = 0.05
+"""Of the vertical axis: what falls less is no cliff."""
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bits of a braille pattern, U+2800, by column and row."""
 
@@ -19,6 +21,7 @@ def latency_chart(points: Sequence[Point], width: int, plain: bool = False, heig
     low, high = min(values, default=0.0), max(values, default=0.0)
     if high - low < 1e-3 * high or not high:
         return []
+    low = min(low, high * (1 - LEAST_FALL))
     labels = {0: f"{high:.3f} ms ", height - 1: f"{low:.3f} ms "}
     margin = max([len(text) for text in labels.values()])
     cells = min(width, MOST_WIDTH) - margin - 1
