@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from tilewright.ir import IRModule
 from tilewright.meta_schedule.database.record import TuningRecord, Workload
 from tilewright.meta_schedule.module_equality import ModuleEquality
+from tilewright.node import structural_equal
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import Schedule
@@ -75,7 +76,14 @@ class Database(ABC):
             return None
         sch = Schedule(mod, error_render_level="fast")
         try:
-            record.trace.apply_to_schedule(sch)
+            if self.equality.mode == "anchor-block" and not structural_equal(
+                record.workload.mod, mod, map_free_vars=True
+            ):
+                from tilewright.meta_schedule.trace_apply import schedule_using_anchor_trace
+
+                schedule_using_anchor_trace(sch, record.trace, target)
+            else:
+                record.trace.apply_to_schedule(sch)
         except ScheduleError:
             return None
         return sch

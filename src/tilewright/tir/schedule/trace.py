@@ -271,6 +271,30 @@ class Trace:
                 zip(inst.outputs, _replayed(sch, kind, values, len(inst.outputs), step, len(insts)), strict=True)
             )
 
+    def apply_to_similar(self, sch: Schedule) -> list[Instruction]:
+        """Replay the instructions on a schedule of another program, where they fit. Returns those that are left out: they name a block
+        that is not there, use what such instructions give, or are refused."""
+        env: dict[Any, Any] = {}
+        missing: set[Any] = set()
+        left_out: list[Instruction] = []
+        insts = list(self.insts)
+        for step, inst in enumerate(insts):
+            used: set[Any] = set()
+            _collect(inst.values, used)
+            try:
+                if used & missing:
+                    raise ScheduleError("it uses what is missing")
+                values = [_renamed(v, env) for v in inst.values]
+                if inst.kind.is_sampling:
+                    values[inst.kind.names.index("decision")] = self.decisions.get(inst)
+                found = _replayed(sch, inst.kind, values, len(inst.outputs), step, len(insts))
+            except ScheduleError:
+                missing.update(inst.outputs)
+                left_out.append(inst)
+                continue
+            env.update(zip(inst.outputs, found, strict=True))
+        return left_out
+
     def simplified(self, remove_postproc: bool = True) -> Trace:
         """The trace without instructions that change nothing and whose results are not used."""
         used: set[Any] = set()
