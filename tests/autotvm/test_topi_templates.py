@@ -135,7 +135,8 @@ def checked(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_random_configurations(name: str) -> None:
-    for seed in range(3):
+    # The unrolled transforms of Winograd take long to compile.
+    for seed in [1] if "winograd" in name else range(3):
         checked(name, seed)
 
 

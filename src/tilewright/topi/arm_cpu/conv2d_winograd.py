@@ -17,7 +17,7 @@ TILE = 4
 """Rows and columns of the result that a tile has."""
 OWN = (
     "data_pad", "tiles", "to_tile", "to_weights", "to_result", "transformed_data", "transformed_weights", "products",
-    "result_tiles", "conv2d_winograd",
+    "half_data", "half_result", "result_tiles", "conv2d_winograd",
 )  # fmt: skip
 
 
@@ -84,11 +84,14 @@ def conv2d_nchw_winograd(
             name="transformed_weights",
         )
     ry, rx = te.reduce_axis((0, alpha), "ry"), te.reduce_axis((0, alpha), "rx")
+    half = te.compute(
+        (channels, count // bp, alpha, alpha, bp),
+        lambda c, p, e, x, v: te.sum(tiles[c, p, ry, x, v].astype(dtype) * to_tile[ry, e], axis=ry),
+        name="half_data",
+    )
     values = te.compute(
         (alpha, alpha, count // bp, channels, bp),
-        lambda e, f, p, c, v: te.sum(
-            tiles[c, p, ry, rx, v].astype(dtype) * to_tile[ry, e] * to_tile[rx, f], axis=[ry, rx]
-        ),
+        lambda e, f, p, c, v: te.sum(half[c, p, e, rx, v] * to_tile[rx, f], axis=rx),
         name="transformed_data",
     )
     ci = te.reduce_axis((0, channels), "ci")
@@ -102,9 +105,14 @@ def conv2d_nchw_winograd(
         name="products",
     )
     ey, ex = te.reduce_axis((0, alpha), "ey"), te.reduce_axis((0, alpha), "ex")
+    half_parts = te.compute(
+        (filters, count, TILE, alpha),
+        lambda k, p, y, f: te.sum(products[ey, f, k, p] * to_result[ey, y], axis=ey),
+        name="half_result",
+    )
     parts = te.compute(
         (filters, count, TILE, TILE),
-        lambda k, p, y, x: te.sum(products[ey, ex, k, p] * to_result[ey, y] * to_result[ex, x], axis=[ey, ex]),
+        lambda k, p, y, x: te.sum(half_parts[k, p, y, ex] * to_result[ex, x], axis=ex),
         name="result_tiles",
     )
     # The operations of the convolution, not of this way to compute it.
@@ -144,12 +152,19 @@ def schedule_conv2d_nchw_winograd(cfg: Any, outs: Any) -> te.Schedule:
         s[weights].vectorize(v)
     values, tiles = found["transformed_data"], found["tiles"]
     e, f, p, c, v = axes_of(s, values)
-    ry, rx = reduced(s, values)
-    s[values].reorder(p, c, e, f, ry, rx, v)
-    s[tiles].compute_at(s[values], c)
+    (rx,) = reduced(s, values)
+    s[values].reorder(p, c, e, f, rx, v)
     shared(s, values, [p])
-    _unrolled(s, values, [e, f, ry, rx])
+    _unrolled(s, values, [e, f, rx])
     s[values].vectorize(v)
+    half = found["half_data"]
+    for stage in (tiles, half):
+        s[stage].compute_at(s[values], c)
+    _, _, e, x, v = axes_of(s, half)
+    (ry,) = reduced(s, half)
+    s[half].reorder(e, x, ry, v)
+    _unrolled(s, half, [e, x, ry])
+    s[half].vectorize(v)
     products = found["products"]
     e, f, k, p = axes_of(s, products)
     (ci,) = reduced(s, products)
@@ -161,11 +176,13 @@ def schedule_conv2d_nchw_winograd(cfg: Any, outs: Any) -> te.Schedule:
     cfg["ann_spatial"].apply(s, products, [ki, pi], axis_lens=lengths, max_unroll=16, cfg=cfg)
     shared(s, products, [e, f, ko])
     parts = found["result_tiles"]
+    half = found["half_result"]
     k, p, y, x = axes_of(s, parts)
-    ey, ex = reduced(s, parts)
-    s[parts].reorder(k, p, y, x, ey, ex)
+    s[half].compute_at(s[parts], p)
     shared(s, parts, [k])
-    _unrolled(s, parts, [y, x, ey, ex])
+    _unrolled(s, parts, [y, x, *reduced(s, parts)])
+    _, _, y, f = axes_of(s, half)
+    _unrolled(s, half, [y, f, *reduced(s, half)])
     return s
 
 
