@@ -116,6 +116,16 @@ def test_the_fastest_record_decides() -> None:
         assert f'"{fast}' in text.replace("\\", "")
 
 
+def test_a_template_can_be_forced() -> None:
+    mod = network()
+    tasks = [t for t in extracted(mod, "llvm") if t.name.startswith("dense")]
+    for name in ("dense_pack.x86", "dense_nopack.x86"):
+        with autotvm.apply_fixed_config(tasks, name), tvm.transform.PassContext(opt_level=3):
+            optimized, _ = relay.optimize(mod, "llvm")
+        assert str(optimized).count("autotvm_template") == 1
+        assert f'"{name}' in str(optimized).replace("\\", "")
+
+
 def test_records_with_other_knobs_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
     """Logs of others have records under the same names."""
     mod = network()

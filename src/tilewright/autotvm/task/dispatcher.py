@@ -123,6 +123,11 @@ class ApplyFixedConfig(DispatchContext):
         config.cost = 1e-6 if name in self._names else 1e5
         return config
 
+    def known(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
+        """The configuration for a workload of the tasks' templates."""
+        named = workload is not None and any([t.name == workload[0] for t in self.tasks])
+        return self._query_inside(target, workload) if named else None
+
     def update(self, target: Any, workload: Workload | None, cfg: ConfigSpace) -> None:
         self.workload = workload
 
