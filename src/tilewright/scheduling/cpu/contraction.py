@@ -25,9 +25,11 @@ from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.target.core import Core
+from tilewright.target.cpu import CpuFacts
 from tilewright.tir import BufferRegion
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.stages import LANE_SUMS, OWN_DATA, TILE_COLUMNS, TILE_ROWS
+from tilewright.topi.utils import ceil_div
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
@@ -152,7 +154,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     axes = _Axes(view, block, facts.dot)
     wide, vector, panels = split_vectors(sch, axes, facts)
     column, columns = column_loop(sch, axes, wide)
-    nest = split_tile(view, block, axes, facts, (column, columns, vector), cpu.core)
+    nest = split_tile(view, block, axes, facts, (column, columns, vector), cpu)
     weights = blocks_of_columns(block, axes) if facts.packed is None else facts.packed
     shares = share_images(view, block, axes, nest, target)
     around = nest.outer[1 if shares > 1 else 0 : nest.outer.index(nest.column)]
@@ -219,7 +221,7 @@ def column_loop(sch: Schedule, axes: _Axes, wide: LoopRV) -> tuple[LoopRV, int]:
 
 
 def split_tile(
-    view: KernelView, block: BlockView, axes: _Axes, facts: _Facts, columns: tuple[LoopRV, int, LoopRV], core: Core
+    view: KernelView, block: BlockView, axes: _Axes, facts: _Facts, columns: tuple[LoopRV, int, LoopRV], cpu: CpuFacts
 ) -> _Nest:
     """Split rows and columns by the tile that the plan chooses; `columns` are (loop, iterations, vector)."""
     sch = view.sch
@@ -229,7 +231,7 @@ def split_tile(
     several = len(axes.rows) > 1 and not facts.lane_sums
     height = divisor_of(sch.get(axes.rows[-2]).extent) if several else 1
     row_extent = divisor_of(sch.get(axes.rows[-1]).extent) if axes.rows else 1
-    tile = _Tile(*chosen_tile(view.plan, block, height, row_extent, column_extent, core))
+    tile = _Tile(*chosen_tile(view.plan, block, height, row_extent, column_extent, cpu.core))
     if not axes.columns and not axes.vector_is_column and not facts.lane_sums:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
         tile = _Tile(1, tile.rows, 1)
@@ -245,9 +247,30 @@ def split_tile(
             inner = [line, *inner]
         rows = [*axes.rows[:-1], row_outer]
         # What streams is the larger operand, once; tiles of the smaller one come round again.
-        rows_outside = facts.lane_sums and row_extent > column_extent
-        outer = [*outer[:-1], *rows, outer[-1]] if rows_outside else [*outer, *rows]
+        inside = len(rows) if facts.lane_sums and row_extent > column_extent else 0
+        if [column] == axes.columns and in_lines(view, block, axes, rows, ceil_div(column_extent, tile.columns), cpu):
+            inside = len(rows) - 1
+        outer = [*outer[:-1], *rows[:inside], outer[-1], *rows[inside:]]
     return _Nest(tile, outer, inner, column_outer)
+
+
+def in_lines(view: KernelView, block: BlockView, axes: _Axes, rows: list[LoopRV], passes: int, cpu: CpuFacts) -> bool:
+    """Whether a line of pixels meets all columns before the next line does (`lines`); else all pixels meet a tile of columns before
+    the next tile (`columns`). rows: the loops over lines and tiles of a line; passes: tiles of columns.
+
+    By columns, weights of a tile stay in the first cache, and each tile reads the data again. By lines, data is read once, and each
+    line reads all weights again. Up to twice the second cache, 1 x 1 convolutions ran alike both ways; those of larger data took 0.2
+    to 0.9 of the time by lines (AMD EPYC with AVX2).
+    """
+    lines = prod(view.extents(rows[:-1]))
+    if len(rows) < 2 or lines < 2 or passes < 2 or not axes.vector_is_column or len(block.operands) != 2:
+        return False
+    (place,) = axes.vector_role
+    sizes = [prod([divisor_of(d) for d in r.buffer.shape]) * r.buffer.dtype.bits // 8 for r in block.operands]
+    data, weights = sizes[1 - place], sizes[place]
+    again = weights * lines if 2 * weights > cpu.l2_bytes else 0
+    model = "lines" if data > 2 * cpu.l2_bytes and again + data < data * passes else "columns"
+    return view.plan.choose(f"{block.name}.order", model, lambda: ("columns", "lines")) == "lines"
 
 
 def share_images(view: KernelView, block: BlockView, axes: _Axes, nest: _Nest, target: Target) -> int:
