@@ -24,7 +24,7 @@ from tilewright.cli.tuner.board import Board
 from tilewright.cli.tuner.chart import latency_chart
 from tilewright.cli.tuner.drawing import boxes, candidates_chart, steps_chart, ticks
 from tilewright.cli.tuner.history import Candidate, History, Point
-from tilewright.cli.tuner.kernels import Row, kernel_table, shortened, worth_first
+from tilewright.cli.tuner.kernels import Row, kernel_table, letters_needed, shortened, worth_first
 from tilewright.cli.tuner.operators import Call, Tensor, module_of, parse
 from tilewright.cli.tuner.report import TuningPage
 from tilewright.support.errors import TVMError
@@ -146,7 +146,12 @@ def test_narrow_terminals_have_fewer_columns(width: int, columns: list[str]) -> 
 def test_the_table_says_what_it_leaves_out() -> None:
     table = kernel_table([row(f"k{i}", 25.0) for i in range(4)], 3, "m", 200)
     assert table.caption == "and 1 more with 25.0% of the run (--top)"
-    assert shortened("fused_nn_contrib_conv2d_NCHWc", 20) == "fused...conv2d_NCHWc"
+    assert shortened("fused_nn_contrib_conv2d_NCHWc", 29) == "fused_nn_contrib_conv2d_NCHWc"
+    assert shortened("fused_nn_contrib_conv2d_NCHWc", 20) == "conv2d_NCHWc"
+    assert shortened("fused_nn_contrib_conv2d_winograd_NCHWc", 20) == "conv2d_w...rad_NCHWc"
+    names = ["fused_nn_contrib_conv2d_NCHWc_add_clip", "fused_nn_contrib_depthwise_conv2d_NCHWc_add_clip"]
+    assert letters_needed(names) == 24
+    assert letters_needed([f"{'x' * 20}_{n}_{'y' * 20}" for n in "ab"]) == 43
 
 
 def test_what_is_worth_tuning() -> None:

@@ -12,6 +12,7 @@ from tilewright.relay.backend.tuning_tasks import KernelTask
 from tilewright.tuning.allocation import Progress, model_seconds
 
 NAME_WIDTH, LEAST_NAME = 48, 24
+PREFIXES = ("fused_", "nn_", "contrib_")
 FIRST_SHARE, MOST_FIRST = 0.02, 3
 """What a kernel may save of the run, at least, to be worth tuning first; and how many are named."""
 
@@ -130,24 +131,36 @@ EMPTY = ("% of roofline", "may save", "tried", "tuned us", "ratio")
 
 
 def shortened(name: str, limit: int) -> str:
-    """A name in at most `limit` letters. Names of kernels differ at their ends: what is left out is before."""
+    """A name in at most `limit` letters. What all names of kernels begin with is left out first, then letters in the middle."""
     if len(name) <= limit:
         return name
-    head = (limit - 3) // 3
+    for prefix in PREFIXES:
+        name = name.removeprefix(prefix)
+    if len(name) <= limit:
+        return name
+    head = (limit - 3) // 2
     return f"{name[:head]}...{name[len(name) - (limit - 3 - head) :]}"
+
+
+def letters_needed(names: Sequence[str]) -> int:
+    """The fewest letters, LEAST_NAME at least, in which different names stay different."""
+    longest, count = max([len(n) for n in names], default=0), len(set(names))
+    enough = [n for n in range(LEAST_NAME, longest) if len({shortened(name, n) for name in names}) == count]
+    return min(enough, default=longest)
 
 
 def kernel_table(rows: Sequence[Row], top: int, title: str, width: int, marked: str | None = None) -> Table:
     """The kernels with their times, untuned and tuned, in at most `width` columns of text: the least important columns are left out.
     marked: the kernel that is measured now."""
     shown = rows[:top]
-    names = [f"> {r.kernel}" if r.kernel == marked else r.kernel for r in shown]
+    mark = "> " if marked is not None else ""
     columns = [c for c in COLUMNS if c.name not in EMPTY or any([c.text(r) for r in rows])]
-    longest = max([len(n) for n in names], default=0)
+    names = [r.kernel for r in shown]
+    needed = letters_needed(names)
     while True:
         taken = sum([max(len(c.name), *[len(c.text(r)) for r in shown], 0) + 3 for c in columns])
-        room = width - taken - 4
-        if room >= min(longest, LEAST_NAME) or not any([c.place for c in columns]):
+        room = width - taken - 4 - len(mark)
+        if room >= needed or not any([c.place for c in columns]):
             break
         first = min([c.place for c in columns if c.place])
         columns = [c for c in columns if c.place != first]
@@ -157,7 +170,8 @@ def kernel_table(rows: Sequence[Row], top: int, title: str, width: int, marked: 
     for column in columns:
         table.add_column(column.name, justify="left" if column.left else "right", no_wrap=True)
     for name, row in zip(names, shown, strict=True):
-        table.add_row(shortened(name, limit), *[c.text(row) for c in columns])
+        begin = mark if name == marked else " " * len(mark)
+        table.add_row(begin + shortened(name, limit), *[c.text(row) for c in columns])
     if len(rows) > top:
         rest = sum([r.share for r in rows[top:]])
         table.caption = f"and {len(rows) - top} more with {rest:.1%} of the run (--top)"
