@@ -28,19 +28,21 @@ def tuned(model: Any, records: Path, seconds: float) -> tuple[Any, int]:
     """The library with the fastest kernels found in so many seconds, and the number of candidates that were measured."""
     import tilewright as tvm
     from tilewright import relay
-    from tilewright.relay.backend.tuning_tasks import tuning_tasks
+    from tilewright.relay.backend.model_program import ModelProgram, decide_program
     from tilewright.tuning.building import LocalBuilder
     from tilewright.tuning.cost_model import default_model
     from tilewright.tuning.running.local import LocalRunner
     from tilewright.tuning.session import Limits, Session
 
     mod, params = relay.frontend.from_onnx(model)
-    with tvm.transform.PassContext(opt_level=3):
-        tasks = tuning_tasks(mod, "llvm", params)
+    program, limits = ModelProgram(mod, "llvm", params), Limits(seconds=seconds)
     builder, runner = LocalBuilder(), LocalRunner()
+    ends = time.monotonic() + seconds
     try:
-        session = Session(tasks, builder, runner, default_model(), records)
-        session.run(Limits(seconds=seconds))
+        with tvm.transform.PassContext(opt_level=3):
+            decide_program(program, builder, runner, records, limits)
+            session = Session(program.tasks(records), builder, runner, default_model(), records)
+        session.run(Limits(seconds=max(ends - time.monotonic(), 0.0)))
     finally:
         builder.close()
         runner.close()

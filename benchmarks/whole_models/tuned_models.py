@@ -33,7 +33,7 @@ def tune(name: str, threads: int, seconds: float, records: Path) -> None:
     """Tunes a model in this process, whose environment must tell the number of threads."""
     import tilewright as tvm
     from tilewright import relay
-    from tilewright.relay.backend.tuning_tasks import tuning_tasks
+    from tilewright.relay.backend.model_program import ModelProgram, decide_program
     from tilewright.tuning.allocation import model_seconds
     from tilewright.tuning.building import LocalBuilder
     from tilewright.tuning.cost_model import default_model
@@ -42,9 +42,14 @@ def tune(name: str, threads: int, seconds: float, records: Path) -> None:
 
     mod, params = relay.frontend.from_onnx(models.make(name), shape=models.shapes(name))
     mod = relay.transform.FakeQuantizationToInteger()(mod)
+    program, builder, runner = ModelProgram(mod, "llvm", params), LocalBuilder(), LocalRunner(threads=threads)
+    ends = time.monotonic() + seconds
     with tvm.transform.PassContext(opt_level=3):
-        tasks = tuning_tasks(mod, "llvm", params)
-    session = Session(tasks, LocalBuilder(), LocalRunner(threads=threads), default_model(), records)
+        decided = decide_program(program, builder, runner, records, Limits(seconds=seconds))
+        tasks = program.tasks(records)
+    if decided is not None:
+        print(f"{name}: {decided.tried} decisions tried, kept {decided.given}", file=sys.stderr, flush=True)
+    session = Session(tasks, builder, runner, default_model(), records)
     shown = time.monotonic()
 
     def report(event: Event) -> None:
@@ -59,7 +64,7 @@ def tune(name: str, threads: int, seconds: float, records: Path) -> None:
                 flush=True,
             )
 
-    session.run(Limits(seconds=seconds), report)
+    session.run(Limits(seconds=max(ends - time.monotonic(), 0.0)), report)
 
 
 def main(argv: list[str]) -> int:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.command import command
+from tilewright.scheduling.database import append_plan
 from tilewright.tuning import log
 from tilewright.tuning.measure import Failure
 from tilewright.tuning.record import Record, load
@@ -49,6 +50,18 @@ def test_best_and_diff(tmp_path: Path) -> None:
         ("pool", False, True, None),
         ("relu", True, False, None),
     ]
+
+
+def test_decisions_stay(tmp_path: Path) -> None:
+    """Those about programs, and about kernels by hand, are no measurements."""
+    a, both, small = (tmp_path / name for name in ("a.records", "both.records", "small.records"))
+    for panel in (16, 32):
+        append_plan(a, "dense(1x512x1000, 32 bits)", "dense", "llvm", {"panel": panel})
+    done = command("log", "merge", str(a), str(a), "-o", str(both))
+    assert (done.out, done.err) == (f"{both}: 0 records\n", "")
+    assert command("log", "prune", str(both), "-o", str(small)).code == 0
+    assert [json.loads(line)["plan"] for line in small.read_text().splitlines()] == [{"panel": 32}]
+    assert command("log", "best", str(a)).err == ""
 
 
 def test_merge_and_prune(tmp_path: Path) -> None:

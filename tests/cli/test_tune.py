@@ -30,7 +30,7 @@ def test_a_model_is_tuned_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     if facts["kernels_from_records"]:
         assert facts["ratio"] > 0 and [c["contestant"] for c in facts["milliseconds"]] == ["untuned", "tuned"]
     else:
-        assert "nothing was gained" in facts["remarks"][0] and "ratio" not in facts
+        assert [r for r in facts["remarks"] if "nothing was gained" in r or "other values tried, " in r]
     assert facts["remarks"][-1].startswith(f"{library}: ")
     assert "worth tuning" in first.err
     assert command("run", library).code == 0
@@ -72,11 +72,10 @@ def test_what_was_measured_before_ctrl_c_is_kept(
     written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --output the library is made of what there is; without, the command ends at once."""
-    model, real, runs = dense_model(tmp_path / "m.onnx"), LocalRunner.run, []
+    model, log, real = dense_model(tmp_path / "m.onnx"), tmp_path / "m.records", LocalRunner.run
 
     def run(*args: object) -> object:
-        runs.append(args)
-        if len(runs) == 6:
+        if log.exists() and len(load(log)[0]) > 1:
             raise KeyboardInterrupt
         return real(*args)  # type: ignore[arg-type]
 

@@ -69,19 +69,22 @@ def decide(
     runner: Runner,
     seconds: float = float("inf"),
     tries: float = float("inf"),
+    given: Mapping[str, Any] | None = None,
+    keep: Callable[[Mapping[str, Any], str], None] | None = None,
     report: Report | None = None,
 ) -> Decided:
     """Changes the decisions of a program one by one, where its kernels become faster. seconds, tries: after which no further value is
-    tried. report: is called with the values that were tried, how many there are, and the next.
+    tried. given: decisions to begin with. keep: is called after each change with all decisions that are taken otherwise than by the model,
+    and the name of the changed one. report: is called with the values that were tried, how many there are, and the next.
 
-    Raises TVMError if the program itself has kernels that cannot be built and run.
+    Kernels that cannot be built and run count nothing; values that lead to others of them are refused.
     """
     ends = time.monotonic() + seconds
     times = _Times(builder, runner)
-    base = program.variant({})
+    given = dict(given or {})
+    base = program.variant(given)
     times.measure(base.tasks)
     untuned = times.sum_of(_weights(base.tasks))
-    given: dict[str, Any] = {}
     known = {(name, repr(value)) for name, value in base.values.items()}
     tried = 0
     while time.monotonic() < ends and tried < tries:
@@ -104,8 +107,10 @@ def decide(
                 base = other
                 known |= {(n, repr(v)) for n, v in base.values.items()}
                 given = {n: v for n, v in {**given, name: value}.items() if n in other.values}
+                if keep is not None:
+                    keep(given, name)
         except TVMError:
-            # It does not fit, or one of its kernels cannot be built or run.
+            # It does not fit.
             continue
     return Decided(given, times.sum_of(_weights(base.tasks)), untuned, tried)
 
@@ -128,32 +133,29 @@ class _Times:
         self.folder = kept_folder("tilewright-tune-")
         self._kernels: dict[str, _Kernel] = {}
         self._seconds: dict[str, list[float]] = {}
-        self._failed: dict[str, str] = {}
+        self.failed: set[str] = set()
 
     def measure(self, tasks: Sequence[Task]) -> None:
-        """Measures those that are new. Raises TVMError where one cannot be built and run."""
-        new = [task for task in tasks if task.key not in self._kernels and task.key not in self._failed]
+        """Measures those that are new. What cannot be built and run is in `failed`."""
+        new = [task for task in tasks if task.key not in self._kernels and task.key not in self.failed]
         if new:
             programs = [task.space.untuned() for task in new]
-            folder = Path(self.folder.name) / str(len(self._kernels) + len(self._failed))
+            folder = Path(self.folder.name) / str(len(self._kernels) + len(self.failed))
             folder.mkdir(exist_ok=True)
             sources = [Source(program, task.target) for program, task in zip(programs, new, strict=True)]
             for task, program, built in zip(new, programs, self.builder.build(sources, folder), strict=True):
                 if built.path is None:
-                    self._failed[task.key] = f"{task.name} is not built: {built.message}"
+                    self.failed.add(task.key)
                 else:
                     self._kernels[task.key] = _Kernel(built.path, signature_of(program))
-            self._failed.update(self._run([task.key for task in new if task.key in self._kernels]))
-        why = [self._failed[task.key] for task in tasks if task.key in self._failed]
-        if why:
-            raise TVMError(why[0])
+            self.failed |= self._run([task.key for task in new if task.key in self._kernels])
 
     def is_faster(self, tasks: Sequence[Task], before: Sequence[Task]) -> bool:
-        """Whether kernels take clearly less time than those that they replace. Raises TVMError as `measure` does."""
+        """Whether kernels take clearly less time than those that they replace."""
         self.measure(tasks)
         mine, theirs = _weights(tasks), _weights(before)
         gone, new = theirs - mine, mine - theirs
-        if not gone or self.sum_of(new) > FASTER * self.sum_of(gone):
+        if not gone or self.failed & (gone | new).keys() or self.sum_of(new) > FASTER * self.sum_of(gone):
             return False
         # Once more, since the least of many times is too good to be true, and the others were measured at another time.
         failed = self._run([*new, *gone])
@@ -161,15 +163,17 @@ class _Times:
 
     def sum_of(self, weights: Mapping[str, int]) -> float:
         """Seconds of all calls."""
-        return sum([count * statistics.median(self._seconds[key]) for key, count in weights.items()])
+        return sum(
+            [count * statistics.median(self._seconds[key]) for key, count in weights.items() if key not in self.failed]
+        )
 
-    def _run(self, keys: Sequence[str]) -> dict[str, str]:
-        """Measures kernels, and returns why some do not run."""
+    def _run(self, keys: Sequence[str]) -> set[str]:
+        """Measures kernels, and returns those that do not run."""
         runs = [Run(self._kernels[key].library, self._kernels[key].signature) for key in keys]
-        failed = {}
+        failed = set()
         for key, measured in zip(keys, self.runner.run(runs) if runs else [], strict=True):
             if measured.failure is not None:
-                failed[key] = f"kernel {key[:8]} does not run: {measured.message}"
+                failed.add(key)
             else:
                 self._seconds.setdefault(key, []).append(statistics.median(measured.seconds))
         return failed

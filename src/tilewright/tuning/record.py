@@ -107,17 +107,30 @@ class Refused:
 
 
 def load(path: str | os.PathLike[str]) -> tuple[list[Record], list[Refused]]:
-    """The records of a log, and the lines that hold none. Raises TVMError where the file cannot be read."""
+    """The records of a log, and the lines that hold neither one nor decisions (`decisions`). Raises TVMError where the file cannot be
+    read."""
     records, refused = [], []
     for line in log.read(path):
         if line.record is None:
             refused.append(Refused(line.number, line.why))
+            continue
+        if _is_decided(line.record):
             continue
         try:
             records.append(Record.from_json(line.record))
         except TVMError as error:
             refused.append(Refused(line.number, str(error)))
     return records, refused
+
+
+def decisions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines of a log that are no measurements, but what was decided of kernels and programs: in the form of
+    `scheduling.database`. Raises TVMError where the file cannot be read."""
+    return [line.record for line in log.read(path) if line.record is not None and _is_decided(line.record)]
+
+
+def _is_decided(line: dict[str, Any]) -> bool:
+    return "plan" in line and "task" not in line
 
 
 def of_task(records: Sequence[Record], task: Task) -> list[Record]:

@@ -82,16 +82,18 @@ def best_command(logs: Sequence[Path], top: int, form: Form) -> None:
 @output_option
 @shown
 def merge_command(logs: Sequence[Path], output: Path, form: Form) -> None:
-    """Join the records of LOGS, each once.
+    """Join the records of LOGS, each once, and their decisions: of several about the same, the last one counts.
 
     \b
     tilewright log merge monday.records board7.records -o all.records
     """
     import json
 
+    from tilewright.tuning.record import decisions
+
     lines = {json.dumps(record.to_json(), sort_keys=True): record for path in logs for record in read(path)}
     records = list(lines.values())
-    write(output, records)
+    write(output, records, [decided for path in logs for decided in decisions(path)])
     facts = {"output": str(output), "records": len(records)}
     form.show(facts, [facts], lambda: [f"{output}: {len(records)} records"])
 
@@ -104,18 +106,20 @@ def merge_command(logs: Sequence[Path], output: Path, form: Form) -> None:
 )
 @shown
 def prune_command(log: Path, output: Path, keep: int, form: Form) -> None:
-    """Keep the fastest records of each kernel and target in LOG.
+    """Keep the fastest records of each kernel and target in LOG, and all decisions.
 
     \b
     tilewright log prune resnet50.records --keep 3 -o small.records
     """
+    from tilewright.tuning.record import decisions
+
     records = read(log)
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.failure is None:
             groups.setdefault((record.task, record.target), []).append(record)
     kept = [record for group in groups.values() for record in sorted(group, key=lambda r: r.median)[:keep]]
-    write(output, kept)
+    write(output, kept, decisions(log))
     facts = {"output": str(output), "records": len(kept), "of": len(records)}
     form.show(facts, [facts], lambda: [f"{output}: {len(kept)} of {len(records)} records"])
 
@@ -163,14 +167,16 @@ def read(path: Path) -> list[Record]:
     return records
 
 
-def write(path: Path, records: Sequence[Record]) -> None:
-    """Writes a file of records whole."""
+def write(path: Path, records: Sequence[Record], decided: Sequence[dict[str, Any]]) -> None:
+    """Writes a file of records whole. decided: lines that are decisions; of several about the same, the last one is kept."""
     import json
 
     from tilewright.support.files import write_whole
 
     check_writable(path, "--output")
-    write_whole(path, b"".join([json.dumps(r.to_json()).encode() + b"\n" for r in records]))
+    last = {(line.get("kernel"), line.get("target")): line for line in decided}
+    lines = [*last.values(), *[r.to_json() for r in records]]
+    write_whole(path, b"".join([json.dumps(line).encode() + b"\n" for line in lines]))
 
 
 def kernels_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from tilewright.runtime import num_threads
 from tilewright.support.version import VERSION
 from tilewright.tuning.building import LocalBuilder
 from tilewright.tuning.cost_model import default_model
-from tilewright.tuning.measure import Runner
+from tilewright.tuning.measure import Builder, Runner
 from tilewright.tuning.session import Event, Limits, Session
 
 PAGE_SECONDS = 5.0
@@ -39,11 +40,11 @@ class Beside:
     """What became of the measurement of the tuned model beside the untuned one. used: kernels of the tuned one that come from records;
     ratio, latencies: None where both were not measured, since they are the same or run elsewhere; remarks: lines for people."""
 
-    def __init__(self) -> None:
+    def __init__(self, remarks: Sequence[str] = ()) -> None:
         self.used, self.kernels = 0, 0
         self.ratio: Ratio | None = None
         self.latencies: list[dict[str, Any]] = []
-        self.remarks: list[str] = []
+        self.remarks = list(remarks)
 
 
 class Command:
@@ -68,7 +69,7 @@ class Command:
 
     def show_tasks(self, only: Sequence[str], form: Form) -> None:
         """Measures the untuned kernels, and shows what is worth tuning."""
-        session = self._session(only)
+        session = self._session(only, LocalBuilder())
         rows = self._rows(session, None)
         listed = [row._asdict() for row in rows]
         facts = {"model": self.subject.title, "threads": num_threads(), "kernels": listed}
@@ -77,8 +78,20 @@ class Command:
     def tune(self, only: Sequence[str], form: Form) -> None:
         """Measures candidates, and the tuned model beside the untuned one. Raises KeyboardInterrupt at the end if the measurements were
         interrupted."""
-        session = self._session(only)
-        history = History(session.progress, self.limits)
+        begun = time.monotonic()
+        builder = LocalBuilder()
+        try:
+            remarks = [] if only else self._decide(builder)
+        except KeyboardInterrupt:
+            told("interrupted while other kernels were tried; the same command goes on with what was kept")
+            if self.output is not None:
+                self._measure_beside(Beside())
+            raise
+        limits = self.limits
+        if limits.seconds is not None:
+            limits = replace(limits, seconds=max(limits.seconds - (time.monotonic() - begun), 0.0))
+        session = self._session(only, builder)
+        history = History(session.progress, limits)
         history.begin()
         if find_spec("xgboost") is None:
             noted(
@@ -92,26 +105,35 @@ class Command:
         try:
             with watched(history, self.roofline, self.top, self.subject.title) as watch:
                 self._write_page(session, history, None, running=True)
-                session.run(self.limits, self._kept(session, history, watch))
+                session.run(limits, self._kept(session, history, watch))
         except KeyboardInterrupt:
             interrupted = True
             told(f"interrupted: {len(session.records)} records are in {self.path}; the same command goes on")
         if session.unwritten:
             told(f"warning: {len(session.unwritten)} records could not be written to {self.path}")
         elapsed = time.monotonic() - begun
-        beside = Beside()
+        beside = Beside(remarks)
         try:
             if not interrupted or self.output is not None:
-                beside = self._measure_beside()
+                self._measure_beside(beside)
         finally:
             self._write_page(session, history, beside)
         self._show(session, history, beside, elapsed, form)
         if interrupted:
             raise KeyboardInterrupt
 
-    def _session(self, only: Sequence[str]) -> Session:
+    def _decide(self, builder: Builder) -> list[str]:
+        """Tunes the decisions about the program, and returns what to say of them."""
+        decided = self.subject.decide(builder, self.runner, self.path, self.limits)
+        if decided is None or not decided.tried:
+            return []
+        changed = len(decided.given)
+        gained = f": the kernels take {decided.seconds / decided.untuned:.3f} of the time" if changed else ""
+        return [f"decisions about the program: {decided.tried} other values tried, {changed} kept{gained}"]
+
+    def _session(self, only: Sequence[str], builder: Builder) -> Session:
         """A session whose untuned kernels are measured."""
-        session = Session(self.subject.tasks(only), LocalBuilder(), self.runner, default_model(), self.path)
+        session = Session(self.subject.tasks(only, self.path), builder, self.runner, default_model(), self.path)
         for refused in session.refused[:5]:
             told(f"warning: {self.path}:{refused.number} is left out: {refused.why}")
         if len(session.refused) > 5:
@@ -153,18 +175,17 @@ class Command:
         made = TuningPage(f"Tuning of {self.subject.title}", summary, use, found.latencies, found.ratio, found.remarks)
         made.write(self.page, history, self._rows(session, history), running)
 
-    def _measure_beside(self) -> Beside:
+    def _measure_beside(self, found: Beside) -> None:
         """Compiles the model with records, and measures it beside the untuned one if both run here and differ. Writes the library."""
-        found = Beside()
         if not self.path.exists():
             found.remarks.append("no candidate was measured, so there are no records")
             if self.output is not None:
                 self._write_library(self.subject.library(None), found, "the untuned kernels")
-            return found
+            return
         tuned = self.subject.library(self.path)
         kernels = {k["name"]: k for k in tuned.metadata["kernels"]}
         found.kernels, found.used = len(kernels), len([k for k in kernels.values() if "record" in k])
-        if not found.used:
+        if not found.used and not self.subject.decisions(self.path):
             found.remarks.append(
                 "no candidate was clearly faster than the untuned kernel, so builds use none of the records: nothing was gained"
             )
@@ -183,7 +204,6 @@ class Command:
                 else f"{found.used} of {found.kernels} kernels from records"
             )
             self._write_library(library, found, what)
-        return found
 
     def _measure_both(self, tuned: Any, found: Beside) -> None:
         libraries = {"untuned": self.subject.library(None), "tuned": tuned}

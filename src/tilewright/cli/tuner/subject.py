@@ -22,6 +22,9 @@ from tilewright.cli.screen import progress, shown_warnings
 from tilewright.relay.backend.tuning_tasks import KernelTask
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.support.errors import TVMError
+from tilewright.tuning.measure import Builder, Runner
+from tilewright.tuning.program import Decided
+from tilewright.tuning.session import Limits
 
 ONLY_FILES = {
     "shapes": "--shape", "values": "--value", "outputs": "--outputs", "inputs_at": "--inputs-at", "calibrate": "--calibrate",
@@ -65,22 +68,30 @@ class Subject:
                     self._module = imported_model(self.build)
         return self._module
 
-    def tasks(self, only: Sequence[str]) -> list[KernelTask]:
-        """The kernels to tune. only: parts of names, of which each kernel has at least one; empty: all. Raises TVMError if there are
-        none."""
-        import tilewright as tvm
-        from tilewright.relay.backend.tuning_tasks import tuning_tasks
+    def decide(self, builder: Builder, runner: Runner, path: Path, limits: Limits) -> Decided | None:
+        """Tunes the decisions about the program, which are kept in the file of records; None if that is done."""
+        from tilewright.relay.backend.model_program import ModelProgram, decide_program
 
-        mod, params = self.module()
-        if not is_static(mod):
-            remedy = f"; {pins_text(self.build, mod)}" if dynamic_dimensions(mod) else ""
-            raise TVMError(
-                f"{self.title}: tune takes models with static dimensions and without control flow, but {why_not_static(mod)}{remedy}"
-            )
+        mod, params = self._static_module()
+        with progress("trying other kernels") as report, shown_warnings(), self._context():
+            return decide_program(ModelProgram(mod, self.target, params), builder, runner, path, limits, report)
+
+    def decisions(self, path: Path) -> dict[str, Any]:
+        """The decisions about programs in a file of records."""
+        from tilewright.scheduling.database import PlanDatabase
+
+        return PlanDatabase(path).of_problems(str(self.target))
+
+    def tasks(self, only: Sequence[str], records: Path) -> list[KernelTask]:
+        """The kernels to tune, with the decisions about the program that are in the file of records. only: parts of names, of which each
+        kernel has at least one; empty: all. Raises TVMError if there are none."""
+        from tilewright.relay.backend.model_program import ModelProgram
+
+        mod, params = self._static_module()
         with progress("finding kernels") as report, shown_warnings():
             report(0, 0, "finding kernels")
-            with tvm.transform.PassContext(self.build.opt_level, config=precision_config(self.build.precision)):
-                tasks = tuning_tasks(mod, self.target, params)
+            with self._context():
+                tasks = ModelProgram(mod, self.target, params).tasks(records)
         if not tasks:
             raise TVMError(f"{self.title} has no kernels whose schedules could be tuned for {self.target}")
         found = [t for t in tasks if not only or any([part in t.name for part in only])]
@@ -88,6 +99,22 @@ class Subject:
             names = ", ".join([t.name for t in tasks])
             raise TVMError(f"--only {' --only '.join(only)}: no kernel has such a name; the kernels are {names}")
         return found
+
+    def _context(self) -> Any:
+        """The options of the build."""
+        import tilewright as tvm
+
+        return tvm.transform.PassContext(self.build.opt_level, config=precision_config(self.build.precision))
+
+    def _static_module(self) -> tuple[Any, Any]:
+        """The relay module and its parameters. Raises TVMError for dynamic dimensions and control flow."""
+        mod, params = self.module()
+        if not is_static(mod):
+            remedy = f"; {pins_text(self.build, mod)}" if dynamic_dimensions(mod) else ""
+            raise TVMError(
+                f"{self.title}: tune takes models with static dimensions and without control flow, but {why_not_static(mod)}{remedy}"
+            )
+        return mod, params
 
     def library(self, records: Path | None) -> Any:
         """The compiled model, with records or untuned."""

@@ -148,7 +148,7 @@ def tune_model(
 
     Raises TVMCException for what cannot be measured.
     """
-    from tilewright.relay.backend.tuning_tasks import tuning_tasks
+    from tilewright.relay.backend.model_program import ModelProgram, decide_program
     from tilewright.tuning import log
     from tilewright.tuning.building import LocalBuilder
     from tilewright.tuning.cost_model import default_model
@@ -159,8 +159,9 @@ def tune_model(
     changes = parse_graph_transform_args(locals())
     chosen, _ = target_from_cli(target, additional_target_options)
     path = tuning_records or tvmc_model.default_tuning_records_path()
+    program = ModelProgram(apply_graph_transforms(tvmc_model.mod, changes), chosen, tvmc_model.params)
     with PassContext(opt_level=3):
-        tasks = tuning_tasks(apply_graph_transforms(tvmc_model.mod, changes), chosen, tvmc_model.params)
+        tasks = program.tasks(path)
     if tasks_filter == "list":
         for i, task in enumerate(tasks):
             print(f"{i}. {task.name}: {task.flops / 1e6:.1f} MFLOP, {task.weight:.0f} calls")
@@ -177,7 +178,6 @@ def tune_model(
     runner = _runner(chosen, plan, timeout, parallel, rpc_key, hostname, port)
     if prior_records is not None and os.path.abspath(prior_records) != os.path.abspath(path):
         log.append(path, [record.to_json() for record in load(prior_records)[0]])
-    session = Session(tasks, LocalBuilder(parallel, timeout), runner, default_model(), path)
 
     def report(event: Event) -> None:
         logger.info("%s: %d measured, %.3g of untuned", event.progress.task.name, event.trials, _ratio(event))
@@ -185,7 +185,12 @@ def tune_model(
     limits = Limits(trials=trials, batch=BATCH)
     if early_stopping is not None:
         limits = Limits(trials=trials, batch=BATCH, patience=max(-(-early_stopping // BATCH), 1))
-    session.run(limits, report)
+    builder = LocalBuilder(parallel, timeout)
+    if tasks_filter in (None, "all"):
+        with PassContext(opt_level=3):
+            decide_program(program, builder, runner, path, limits)
+            tasks = program.tasks(path)
+    Session(tasks, builder, runner, default_model(), path).run(limits, report)
     return path
 
 
