@@ -17,7 +17,9 @@ from tilewright.support.errors import TVMError
 NAMES = (
     "strides", "dilation", "dilations", "kernel_size", "pool_size", "padding", "output_padding", "output_size", "pooled_size", "crop_size",
 )  # fmt: skip
-OTHER_RULES = {"dilate", "nn.dilate", "sliding_window", "strided_slice", "strided_set", "nn.contrib_interleave_phases"}
+OTHER_RULES = {
+    "dilate", "nn.dilate", "sliding_window", "strided_slice", "strided_set", "nn.contrib_interleave_phases", "nn.contrib_add_windows",
+}  # fmt: skip
 """Operators whose strides are no windows': a number for each axis of all, or for no more than are sliced."""
 
 

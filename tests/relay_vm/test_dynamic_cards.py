@@ -30,7 +30,7 @@ nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_tr
 nn.contrib_conv2d_winograd_nnpack_weight_transform nn.contrib_conv2d_winograd_weight_transform
 nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv3d_winograd_weight_transform
 nn.contrib_attention nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc
-nn.contrib_interleave_phases
+nn.contrib_add_windows nn.contrib_interleave_phases
 nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
 nn.sparse_dense qnn.conv2d qnn.conv2d_transpose scatter_nd sparse_reshape squeeze strided_set unravel_index vision.multibox_prior""".split()
 )  # fmt: skip

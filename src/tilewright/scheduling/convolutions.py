@@ -85,11 +85,6 @@ def window_tiles(w: Windows, vectors: int, core: Core) -> Tiling:
     return found
 
 
-PICKED, PICKED_COPY, RELAID_SUM = 1.5, 3.0, 0.25
-"""Factors for bytes that are picked at a stride, without and with a copy; time for a sum that is brought from a block of filters to its
-place: in multiply-adds of vectors of int32, measured with AVX2 on 70 convolutions."""
-
-
 class GroupedBytes(NamedTuple):
     """A grouped convolution of bytes: the channels and filters of a group, the rows and columns of the result and of the kernel, whether
     there are strides above 1."""
@@ -105,14 +100,14 @@ def filled_costs(p: GroupedBytes, found: Sequence[DotProduct], cpu: CpuFacts) ->
     """Instructions for a kernel offset of a group, by the number of filters that are computed, some of them padded; 0: the plain form,
     whose vectors run along rows of the image."""
     height, width = p.out
-    lanes = cpu.lanes(32)
+    lanes, core = cpu.lanes(32), cpu.core
     # Bytes at a stride are picked from vectors, and from a copy where rows are not whole vectors.
-    picked = (PICKED_COPY if width % lanes else PICKED) if p.strided else 1.0
+    picked = (core.picked_copy if width % lanes else core.picked) if p.strided else 1.0
     costs = {0: height * ceil_div(width, lanes) * p.outer * p.inner * picked}
     for dot in found:
         filters = ceil_div(p.outer, dot.lanes) * dot.lanes
         steps = filters // dot.lanes * ceil_div(p.inner, dot.group) * prod(p.window) * dot.cost
-        cost = height * width * (steps + filters * RELAID_SUM) / prod(p.window)
+        cost = height * width * (steps + filters * core.relaid_sum) / prod(p.window)
         costs[filters] = min(cost, costs.get(filters, cost))
     return costs
 

@@ -10,6 +10,7 @@
     nn.conv2d(...).block    the channels in a block of the result
     nn.conv2d(...).layout   blocks, or plain
     nn.conv2d(...).filters  filters of each group of bytes, with padded ones; 0: the plain form
+    nn.conv2d_transpose(...).form   a convolution by phases, or a product whose windows are added, in planes or rows
     winograd(...).tile      the side of the tiles of results; 0: the direct form
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
     windows(...).form       whether a convolution along a dynamic line is a product of copied windows (product), or a convolution
@@ -37,6 +38,7 @@ from tilewright.scheduling.decisions import Decisions, Value
 from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.product_places import MARGIN, Place, Step, place_cycles, sum_cycles
 from tilewright.scheduling.products import attention_pays, panel_width, sums_along_k
+from tilewright.scheduling.transposed import Transposed, transposed_costs
 from tilewright.scheduling.winograd import WinogradPlan, choose_winograd, winograd_plans
 from tilewright.target import Target
 from tilewright.topi.problems import Windows
@@ -84,6 +86,11 @@ class GraphPlan(Decisions):
         costs = filled_costs(p, found, self.target.cpu)
         model = min(costs, key=lambda filters: (costs[filters], filters))
         return self.choose(f"{problem}.filters", model, lambda: list(costs))
+
+    def transposed_form(self, problem: str, t: Transposed) -> str:
+        """phases, planes or rows: see `scheduling/transposed.py`."""
+        costs = transposed_costs(t, self.target.cpu)
+        return self.choose(f"{problem}.form", min(costs, key=lambda form: costs[form]), lambda: list(costs))
 
     def in_blocks(self, problem: str, w: Windows | None, block_in: int, block_out: int, have: bool) -> bool:
         """Whether a convolution runs on channel blocks. w: what is priced in both forms; None: blocks it is. have: whether its data

@@ -130,6 +130,26 @@ class Core(NamedTuple):
     """The same one by one."""
     image_ends: float
     """Factor for vectors along small images, which are mostly ends of rows."""
+    phases: float
+    """Factor for a transposed convolution as one for each phase of its stride."""
+    added: float
+    """Time to add an element of a window to its neighbours' sum in a row, or to interleave one of a phase."""
+    added_apart: float
+    """The same where elements of the row are a stride apart."""
+    added_row: float
+    """Time to start such a row."""
+    added_offset: float
+    """Time to find the window at a kernel offset from an element of the result."""
+    added_vector: float
+    """Time to add a vector of channels of this window."""
+    windows_missed: float
+    """Time for a cache line of windows that the second cache does not hold, to write and to read it."""
+    picked: float
+    """Factor for bytes that a convolution picks at a stride from whole vectors, ..."""
+    picked_copy: float
+    """... or from a padded copy."""
+    relaid_sum: float
+    """Time for a sum of bytes that is brought from a block of filters to its place, in multiply-adds of vectors of int32."""
     small_image: int
     """Places of a result below which an image is small."""
     own_groups: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
+from tilewright.topi.nn.added_windows import add_windows
 from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.bits import bitpack, bitserial_conv2d_nchw, bitserial_conv2d_nhwc, bitserial_dense
 from tilewright.topi.nn.blocked_conv import (
@@ -76,6 +77,7 @@ __all__ = [
     "batch_to_space_nd",
     "space_to_batch_nd",
     "adaptive_pool",
+    "add_windows",
     "adaptive_pool1d",
     "adaptive_pool3d",
     "pool_grad",

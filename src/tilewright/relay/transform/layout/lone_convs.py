@@ -62,13 +62,15 @@ def _keeps_layouts(call: Call) -> bool:
 
 
 def interleaved_convolutions(root: Expr) -> set[Call]:
-    """Convolutions whose results are read only by interleavings of phases, which need the plain layout and have about the same size."""
+    """Convolutions whose results are read only by interleavings of phases or sums of windows, which need the plain layout and have about
+    the same size."""
+    needs_plain = ("nn.contrib_interleave_phases", "nn.contrib_add_windows")
     readers: dict[Expr, list[bool]] = {}
     for e in post_order(root):
         operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()
         for a in operands:
             if is_op(a, "nn.conv2d"):
-                readers.setdefault(a, []).append(is_op(e, "nn.contrib_interleave_phases"))
+                readers.setdefault(a, []).append(is_op(e, *needs_plain))
     return {call for call, interleaved in readers.items() if all(interleaved) and isinstance(call, Call)}
 
 

@@ -53,6 +53,7 @@ APART: dict[str, Callable[[Step], bool]] = {
     "nn.pad": lambda s: s.only_first and tuple(s.card["pad_width"][0]) == (0, 0),
     "strided_slice": lambda s: s.only_first and s.card["axes"] is not None and s.keeps_first(s.card["axes"]),
     "nn.contrib_interleave_phases": lambda s: s.batched == [True],
+    "nn.contrib_add_windows": lambda s: s.batched == [True],
     "concatenate": lambda s: s.keeps_first([s.card["axis"]]),
 }
 """Operators that treat each image independently under these conditions."""

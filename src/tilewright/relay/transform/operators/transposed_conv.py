@@ -5,6 +5,9 @@ is its position. Kernel offsets n apart, with n = s / gcd(s, d), reach positions
 element r of phase i, at position s * r + d * i, is the sum over j of x[r - j * d * n / s] * w[i + n * j]: a convolution of x. The
 phases become filters of one convolution, and are then interleaved. Positions that no kernel offset reaches are zeros. Operators
 rearrange the weights, so constant weights are folded.
+
+Where windows reach far beyond the data, or many channels become few, most of what phases read is padding, or is read from far away.
+Then all kernel offsets are one product of each element of the data, and the windows that it gives are added where they overlap.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
+from tilewright import te
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.convolution.conv_nd import ConvTranspose
-from tilewright.relay.rewriting import card_of, is_op, rewrite_calls, static_shape, typed_pass
+from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
+from tilewright.scheduling.graph_plan import graph_plan, problem_name
+from tilewright.scheduling.transposed import Transposed
+from tilewright.topi.problems import Windows
 from tilewright.topi.utils import get_pad_tuple
 
 NAMES = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
@@ -32,6 +39,17 @@ class _Axis(NamedTuple):
     dilation: int
     begin: int
     out: int
+
+    @property
+    def met(self) -> tuple[int, int]:
+        """The first kernel offset, and the one after the last, that meet the result: at some place of the data."""
+        met = [
+            t
+            for t in range(self.kernel)
+            if max(-(-(self.begin - t * self.dilation) // self.stride), 0)
+            <= min((self.begin + self.out - 1 - t * self.dilation) // self.stride, self.extent - 1)
+        ]
+        return (met[0], met[-1] + 1) if met else (0, self.kernel)
 
     @property
     def period(self) -> int:
@@ -91,10 +109,20 @@ def as_convolution(call: Call) -> Expr | None:
     if min([*before, *result]) < 0:
         return None
     axes = [_Axis(*one) for one in zip(data[2:], weight[2:], strides, dilation, before, result[2:], strict=True)]
+    parts = [a.met for a in axes]
+    source = call.args[1]
+    if any([part != (0, a.kernel) for a, part in zip(axes, parts, strict=True)]):
+        begin, end = ([part[i] for part in parts] for i in (0, 1))
+        source = constructor("strided_slice")(source, begin, end, [1] * n, axes=list(range(2, 2 + n)))
+        weight = (*weight[:2], *[e - b for b, e in parts])
+        axes = [a._replace(kernel=e - b, begin=a.begin - b * a.dilation) for a, (b, e) in zip(axes, parts, strict=True)]
     lead = [(a.kernel_offsets - 1) * a.apart - a.places[0] for a in axes]
     tail = [a.places[1] - (a.extent - 1) for a in axes]
+    form = _form(call, card, weight, axes, lead, tail)
+    if form != "phases":
+        return _product(call, source, weight, axes, form == "rows")
     conv = constructor(f"nn.conv{n}d")(
-        call.args[0], _weights(call.args[1], weight, card.groups, axes), strides=(1,) * n, padding=(*lead, *tail),
+        call.args[0], _weights(source, weight, card.groups, axes), strides=(1,) * n, padding=(*lead, *tail),
         dilation=tuple([a.apart for a in axes]), groups=card.groups, out_dtype=card.out_dtype, span=call.span,
     )  # fmt: skip
     if all([a.stride == 1 and a.places == (a.begin, a.begin + a.out - 1) for a in axes]):
@@ -103,6 +131,62 @@ def as_convolution(call: Call) -> Expr | None:
     phases = tuple([a.phases for a in axes])
     interleave = constructor("nn.contrib_interleave_phases")
     return interleave(conv, tuple(strides), tuple(dilation), phases, offset, tuple(result[2:]))
+
+
+def _form(
+    call: Call,
+    card: ConvTranspose,
+    shape: Sequence[int],
+    axes: Sequence[_Axis],
+    lead: Sequence[int],
+    tail: Sequence[int],
+) -> str:
+    """phases; or planes or rows, of a product by all kernel offsets whose windows are then added. shape: that of the weights, without
+    kernel offsets that do not meet the result."""
+    (data, weight), plan = [tensor_of(a) for a in call.args], graph_plan()
+    types, (inputs, per_group, *kernel) = {str(t.dtype) for t in (data, weight, tensor_of(call))}, shape
+    if types != {"float32"} or constant_of(call.args[1]) is None or plan is None or prod(kernel) == 1:
+        return "phases"
+    n, filters, offsets = len(axes), card.groups * per_group, [a.kernel_offsets for a in axes]
+    source, ones, none = te.placeholder(data.concrete_shape, "float32"), (1,) * n, (0,) * n
+    each = inputs // card.groups
+
+    def windows(
+        filters: int, window: Sequence[int], before: Sequence[int], after: Sequence[int], apart: Sequence[int]
+    ) -> Windows:
+        weights = te.placeholder((filters, each, *window), "float32")
+        return Windows(source, weights, ones, before, after, apart, card.groups, "float32")
+
+    by_phases = windows(filters * prod([a.phases for a in axes]), offsets, lead, tail, [a.apart for a in axes])
+    by_offsets = windows(filters * prod(kernel), ones, none, none, ones)
+    strides, out = [a.stride for a in axes], [a.out for a in axes]
+    told = {"strides": strides, "padding": card.padding, "dilation": card.dilation, "groups": card.groups}
+    shapes = [data.concrete_shape, weight.concrete_shape, [a.out for a in axes]]
+    name = problem_name(call.operator.name, shapes, told, ["float32"])
+    return plan.transposed_form(name, Transposed(by_phases, by_offsets, kernel, strides, out))
+
+
+def _product(call: Call, weight: Expr, shape: Sequence[int], axes: Sequence[_Axis], in_rows: bool) -> Expr:
+    """A transposed convolution as the product of each place of the data by all weights, and the sum of these windows."""
+    make, data, groups = constructor, call.args[0], card_of(call, ConvTranspose).groups
+    (batch, channels, *places), (inputs, per_group, *kernel) = static_shape(data) or (), shape
+    n, offsets, filters = len(axes), prod(kernel), groups * per_group
+    names = {"strides": "stride", "dilation": "dilation", "begin": "begin", "kernel": "kernel", "shape": "out"}
+    attributes = {name: tuple([getattr(a, field) for a in axes]) for name, field in names.items()}
+    add = make("nn.contrib_add_windows")
+    if not in_rows:
+        weight = make("reshape")(weight, (groups, inputs // groups, per_group * offsets))
+        weight = make("transpose")(weight, axes=(0, 2, 1))
+        weight = make("reshape")(weight, (filters * offsets, inputs // groups, *[1] * n))
+        conv = make(f"nn.conv{n}d")(data, weight, strides=(1,) * n, padding=(0,) * n, groups=groups, span=call.span)
+        return add(conv, **attributes)
+    weight = make("reshape")(weight, (inputs, per_group, offsets))
+    weight = make("reshape")(make("transpose")(weight, axes=(2, 1, 0)), (offsets * per_group, inputs))
+    rows = make("reshape")(data, (batch, channels, prod(places)))
+    rows = make("reshape")(make("transpose")(rows, axes=(0, 2, 1)), (batch * prod(places), channels))
+    product = make("nn.dense")(rows, weight, span=call.span)
+    sums = add(make("reshape")(product, (batch, *places, offsets * per_group)), **attributes, channels_last=True)
+    return make("transpose")(sums, axes=(0, n + 1, *range(1, n + 1)))
 
 
 def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis]) -> Expr:
@@ -124,7 +208,8 @@ def _weights(weight: Expr, shape: tuple[int, ...], groups: int, axes: list[_Axis
 
 
 def TransposedConvolutions() -> Pass:
-    """Replace transposed convolutions by plain ones, for which there are layouts and kernels of all sizes."""
+    """Replace transposed convolutions by plain ones, for which there are layouts and kernels of all sizes, or by products whose windows are
+    added."""
     return typed_pass("TransposedConvolutions", 1, lambda f, mod: rewrite_calls(f, as_convolution))
 
 
