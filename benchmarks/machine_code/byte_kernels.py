@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine_code.kernels import Kernel
+from benchmarks.machine_code.kernels import Kernel, peak_chains
 from tilewright import te, tir, topi
 from tilewright.codegen.backend import AOT
 from tilewright.driver import lower
@@ -18,16 +18,16 @@ from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.instructions import DotProduct, dot_product
 from tilewright.target import Target
 
-CHAINS, STEPS = 24, 4096
+STEPS = 4096
 GEMMS = ((128, 768, 768), (128, 3072, 768), (196, 512, 256), (114, 256, 384))
 CONVOLUTIONS = ((14, 256, 256, 3), (28, 128, 128, 3), (56, 64, 64, 3), (14, 1024, 256, 1), (56, 64, 256, 1))
 LOW, HIGH = 0, 255
 
 
-def peak_text(lanes: int) -> str:
-    """A function of independent dot products of bytes in registers."""
+def peak_text(lanes: int, chains: int) -> str:
+    """A function of so many independent dot products of bytes in registers."""
     sums, data = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
-    name, every = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}", range(CHAINS)
+    name, every = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}", range(chains)
     lines = [f"declare {sums} {name}({sums}, {data}, {data})", "define i32 @peak(ptr %args) {", "entry:"]
     lines += ["  %p = load ptr, ptr %args", f"  %x = load {data}, ptr %p", "  br label %loop", "loop:"]
     lines += ["  %k = phi i64 [ 0, %entry ], [ %k1, %loop ]"]
@@ -40,7 +40,7 @@ def peak_text(lanes: int) -> str:
         "done:",
     ]
     lines += [f"  %s{c} = add {sums} %{f's{c - 1}' if c > 1 else 'b0'}, %b{c}" for c in every[1:]]
-    lines += [f"  store {sums} %s{CHAINS - 1}, ptr %p", "  ret i32 0", "}"]
+    lines += [f"  store {sums} %s{chains - 1}, ptr %p", "  ret i32 0", "}"]
     return "\n".join(lines)
 
 
@@ -125,9 +125,9 @@ def kernels(target: Target) -> tuple[Kernel, list[Kernel]] | None:
     dot = dot_product(one, "uint8", "int8", "int32")
     if dot is None or "vnni" not in dot.intrin:
         return None
-    operations = 2.0 * dot.lanes * dot.group * CHAINS * STEPS
-    peak = Kernel(
-        "peak of uint8 by int8", None, operations, [bytes_of((4 * dot.lanes,), "uint8")], one, peak_text(dot.lanes)
-    )
+    chains = peak_chains(one)
+    operations = 2.0 * dot.lanes * dot.group * chains * STEPS
+    text, data = peak_text(dot.lanes, chains), bytes_of((4 * dot.lanes,), "uint8")
+    peak = Kernel("peak of uint8 by int8", None, operations, [data], one, text)
     found = [gemm(*shape, dot, one) for shape in GEMMS] + [conv(*shape, dot, one) for shape in CONVOLUTIONS]
     return peak, found

@@ -31,44 +31,49 @@ ROUNDS = 30
 
 @autotvm.template("benchmarks/gemm")
 def gemm(n: int) -> Any:
-    """C = A @ B of n x n matrices, B packed in panels of as many columns as a tile has."""
+    """C = A @ B of n x n matrices.
+
+    Knobs: rows and columns of a tile; depth, the steps of the reduction that are unrolled; block, the part of the reduction that all
+    tiles do before the next; band, the tiles that share a panel of B; copied, whether A is packed as B is; written, whether a tile is
+    summed in a buffer of its own.
+    """
     cfg = autotvm.get_config()
-    cfg.define_knob("rows", [1, 2, 4, 6, 8, 12, 14, 16])
+    cfg.define_knob("rows", [1, 2, 4, 6, 8, 12, 14])
     cfg.define_knob("columns", [8, 16, 24, 32, 48, 64])
     cfg.define_knob("depth", [1, 2, 4, 8])
-    cfg.define_knob("block", [64, 128, 256, n])
-    cfg.define_knob("along", [0, 1])
+    cfg.define_knob("block", [128, 256, n])
+    cfg.define_knob("band", [1, 16, n])
+    cfg.define_knob("copied", [0, 1])
     cfg.define_knob("written", [0, 1])
-    cfg.define_knob("rolled", [0, 1])
     rows, columns, depth, block = (cfg[name].val for name in ("rows", "columns", "depth", "block"))
-    # A tile of C is written once, so the whole reduction is inside.
+    # A tile fits into registers. One that is summed in a buffer of its own is written once, so the whole reduction is inside.
+    cpu = Target.current().cpu
+    room = cpu.core.registers * cpu.vector_bits // 32
+    cfg.multi_filter(lambda entity: entity["rows"].val * entity["columns"].val < room)
     cfg.multi_filter(lambda entity: not entity["written"].val or entity["block"].val == n)
     a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
     k = te.reduce_axis((0, n), name="k")
-    panels = -(-n // columns)
-    packed = te.compute(
-        (panels, n, columns),
-        lambda p, q, j: (
-            b[q, p * columns + j]
-            if n % columns == 0
-            else tvm.tir.if_then_else(p * columns + j < n, b[q, p * columns + j], 0.0)
-        ),
-        name="packed",
-    )
+    packed = _panels(n, columns, lambda k, j: b[k, j], "packed")
+    left = _panels(n, rows, lambda k, i: a[i, k], "left") if cfg["copied"].val else None
+
+    def of_a(i: Any) -> Any:
+        return a[i, k] if left is None else left[tvm.tir.indexdiv(i, rows), k, tvm.tir.indexmod(i, rows)]
+
     c = te.compute(
         (n, n),
-        lambda i, j: te.sum(a[i, k] * packed[tvm.tir.indexdiv(j, columns), k, tvm.tir.indexmod(j, columns)], axis=k),
+        lambda i, j: te.sum(of_a(i) * packed[tvm.tir.indexdiv(j, columns), k, tvm.tir.indexmod(j, columns)], axis=k),
         name="C",
     )
     s = te.create_schedule(c.op)
     tile = s.cache_write(c, "global") if cfg["written"].val else c
     i0, j0, i1, j1 = s[c].tile(*c.op.axis, rows, columns)
-    outer = [j0, i0] if cfg["along"].val else [i0, j0]
+    bands, i0 = s[c].split(i0, min(cfg["band"].val, -(-n // rows)))
+    outer = [bands, j0, i0]
     if tile is not c:
         s[c].reorder(*outer, i1, j1)
         s[c].unroll(i1)
         s[c].vectorize(j1)
-        s[tile].compute_at(s[c], outer[1])
+        s[tile].compute_at(s[c], i0)
         i1, j1 = s[tile].op.axis
         outer = []
     (along,) = s[tile].op.reduce_axis
@@ -77,10 +82,21 @@ def gemm(n: int) -> Any:
     s[tile].reorder(blocks, *outer, steps, step, i1, j1)
     s[tile].unroll(i1)
     s[tile].vectorize(j1)
-    if not cfg["rolled"].val:
-        s[tile].unroll(step)
-    s[packed].vectorize(packed.op.axis[2])
+    s[tile].unroll(step)
+    for copy in (packed, left):
+        if copy is not None:
+            s[copy].vectorize(copy.op.axis[2])
     return s, [a, b, c]
+
+
+def _panels(n: int, width: int, element: Callable[[Any, Any], Any], name: str) -> Any:
+    """A copy (panels, n, width) of n columns in panels: the element (p, k, j) is that of row k and column p * width + j, or 0."""
+
+    def copied(p: Any, k: Any, j: Any) -> Any:
+        column = p * width + j
+        return element(k, column) if n % width == 0 else tvm.tir.if_then_else(column < n, element(k, column), 0.0)
+
+    return te.compute((-(-n // width), n, width), copied, name=name)
 
 
 def tuned(n: int, trials: int, log: str | None) -> list[Any]:
@@ -90,14 +106,15 @@ def tuned(n: int, trials: int, log: str | None) -> list[Any]:
     callbacks: list[Any] = [lambda tuner, inputs, results: pairs.extend(zip(inputs, results, strict=True))]
     callbacks += [autotvm.callback.progress_bar(trials, prefix=f"{n} x {n}")]
     callbacks += [autotvm.callback.log_to_file(log)] if log else []
-    runner = autotvm.LocalRunner(number=1, repeat=5, min_repeat_ms=3, cooldown_interval=0)
+    runner = autotvm.LocalRunner(timeout=20, number=1, repeat=5, min_repeat_ms=3, cooldown_interval=0)
     autotvm.tuner.XGBTuner(task).tune(
         n_trial=trials,
         measure_option=autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=runner),
         callbacks=callbacks,
     )
     good = sorted([p for p in pairs if not p[1].error_no], key=lambda p: min(p[1].costs))
-    return [(given.config, task.instantiate(given.config)) for given, _ in good[:FINALISTS]]
+    with task.target:
+        return [(given.config, task.instantiate(given.config)) for given, _ in good[:FINALISTS]]
 
 
 def peers(a: Any, b: Any) -> dict[str, Callable[[], Any]]:
