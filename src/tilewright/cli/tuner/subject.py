@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ ONLY_FILES = {
     "shapes": "--shape", "values": "--value", "outputs": "--outputs", "inputs_at": "--inputs-at", "calibrate": "--calibrate",
 }  # fmt: skip
 """Options of the import of a model file, which operators do not have."""
+RELAYOUT = re.compile(r"fused_layout_transform(_\d+)?")
 
 
 class Subject:
@@ -84,7 +86,7 @@ class Subject:
 
     def tasks(self, only: Sequence[str], records: Path) -> list[KernelTask]:
         """The kernels to tune, with the decisions about the program that are in the file of records. only: parts of names, of which each
-        kernel has at least one; empty: all. Raises TVMError if there are none."""
+        kernel has at least one; empty: all, of operators without relayouts. Raises TVMError if there are none."""
         from tilewright.relay.backend.model_program import ModelProgram
 
         mod, params = self._static_module()
@@ -94,6 +96,10 @@ class Subject:
                 tasks = ModelProgram(mod, self.target, params).tasks(records)
         if not tasks:
             raise TVMError(f"{self.title} has no kernels whose schedules could be tuned for {self.target}")
+        own = [t for t in tasks if not RELAYOUT.fullmatch(t.name)]
+        if self.operators and not only and own:
+            # Copies into the layout of an operator and back belong to the models that it stands in.
+            return own
         found = [t for t in tasks if not only or any([part in t.name for part in only])]
         if not found:
             names = ", ".join([t.name for t in tasks])
