@@ -158,7 +158,7 @@ def test_what_is_in_the_database_is_not_measured_again() -> None:
 
 
 @pytest.mark.parametrize("kind", ["round-robin", "gradient"])
-def test_tasks_in_turn(kind: str, tmp_path: Path) -> None:
+def test_tasks_in_turn(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [
         searching(gemm(8, 16, 4), "replay-trace", task_name="a"),
         searching(elementwise(), "replay-trace", task_name="b"),
@@ -173,6 +173,8 @@ def test_tasks_in_turn(kind: str, tmp_path: Path) -> None:
     assert sum([not r.is_valid for r in db.get_all_tuning_records()]) == 2
     assert a.latency_ms == sorted(a.latency_ms, reverse=True) and a.fastest == a.latency_ms[-1] / 1e3
     assert list(tmp_path.rglob("*.so")) == []
+    failures = [r.getMessage() for r in caplog.records if "schedules failed" in r.getMessage()]
+    assert failures == [f"1 of 4 schedules failed: {why} by the test" for why in ("refused", "killed")]
     lines = scheduler.print_tuning_statistics().splitlines()
     assert lines[0].split() == ["task", "weight", "trials", "us", "weighted", "us", "not", "built", "failed", "done"]
     assert len(lines) == 4 and lines[2].split()[:3] == ["a", "1", "8"]

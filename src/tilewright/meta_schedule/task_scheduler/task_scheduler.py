@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -157,6 +158,8 @@ class TaskScheduler(ABC):
             seconds = sum(result.run_secs) / len(result.run_secs) if result.run_secs else float("inf")
             task.latency_ms.append(min(seconds, task.fastest) * 1e3)
         task.best.append(task.fastest)
+        for count, message in _failures(results):
+            task.ctx.logger.warning("%d of %d schedules failed: %s", count, len(results), message)
         return results
 
     def terminate_task(self, task_id: int) -> None:
@@ -214,6 +217,12 @@ class TaskScheduler(ABC):
 
 class PyTaskScheduler(TaskScheduler):
     """The base of schedulers of users, which define next_task_id, and may override tune and join_running_task."""
+
+
+def _failures(results: Sequence[RunnerResult]) -> list[tuple[int, str]]:
+    """The messages of failed measurements, each with how often it occurred, the most frequent first; of each the first line."""
+    lines = [result.error_msg.strip().split("\n")[0] for result in results if result.error_msg is not None]
+    return [(count, line) for line, count in Counter(lines).most_common()]
 
 
 def _failed(built: BuilderResult) -> RunnerFuture:
