@@ -99,7 +99,7 @@ def test_records_have_the_classic_form(tmp_path: Path) -> None:
     task.tune(options(log, 2), policy_of(task))
     line = json.loads(log.read_text().splitlines()[0])
     (key, target, hardware, host, layout, names), (stages, steps) = line["i"]
-    assert (key, host, layout, names, stages) == ('["tests.matmul_add", 32, 32, 32]', "", 0, [], [])
+    assert (key, host, layout, names, stages) == ('["tests.matmul_add", 32, 32, 32]', "", 1, [], [])
     assert tvm.target.Target(target) == task.target and hardware == [4, 32, 64, 0, 0, 0, 0, 0]
     assert all([isinstance(step, list) and isinstance(step[0], str) for step in steps])
     costs, error, all_cost, when = line["r"]

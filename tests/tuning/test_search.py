@@ -49,6 +49,15 @@ def test_a_model_that_knows_finds_the_best_in_few_measurements(func: PrimFunc) -
     assert fastest < drawn
 
 
+def test_a_share_are_neighbours_of_the_fastest(func: PrimFunc) -> None:
+    search = Search(Pairs(func), Target("llvm"), Ignorant(), Random(0))
+    (first,) = search.propose(1, Effort(generations=0))
+    search.told(first, 1.0)
+    found = [p.candidate for p in search.propose(8, Effort(generations=0, near=0.5))]
+    near = [c for c in found if sum([abs(a - b) for a, b in zip(c, first.candidate, strict=True)]) <= 4]
+    assert len(found) == 8 and len(near) >= 3
+
+
 def test_a_small_space_is_exhausted_and_refusals_are_asked_once(func: PrimFunc) -> None:
     space = Pairs(func, side=4)
     search = Search(space, Target("llvm"), Ignorant(), Random(0))

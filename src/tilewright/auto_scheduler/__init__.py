@@ -6,9 +6,10 @@ layout                       layouts of parameters that follow the loops of a st
 sketch_rules, sketch_facts   structures of programs, by rules
 sampling, sketch_space       programs of a structure, as a space of the tuning engine
 search_task, search_policy   what is tuned, and by which search
+task_inputs                  values that tasks are measured with
 measure, measure_places      measurements by the builders and runners of the engine
 classic_log, measure_record  records of measurements
-task_scheduler               tasks of a model: which of them the next round is for
+task_scheduler, ..._callbacks  tasks of a model: which of them the next round is for; what is told of rounds
 cost_model, feature          what scores programs; the engine's features
 dispatcher                   programs of workloads, by records
 relay_integration            what builds of models ask: programs of kernels
@@ -41,6 +42,7 @@ lazy.declare(
             "sampled_programs": ("ApplyHistoryBestOrSample",),
             "search_policy": ("EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SketchPolicy"),
             "search_task": ("SearchTask", "TuningOptions", "auto_schedule", "create_task"),
+            "task_inputs": ("register_task_input_check_func",),
             "task_scheduler": ("TaskScheduler",),
             "workload_registry": ("make_workload_key", "register_workload"),
         }.items()

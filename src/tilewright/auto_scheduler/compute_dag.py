@@ -19,6 +19,7 @@ from tilewright.auto_scheduler.utils import get_const_tuple
 from tilewright.auto_scheduler.workload_registry import workload_key_to_tensors
 from tilewright.ir import Range
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.primfunc import post_order
 from tilewright.te.schedule import Schedule
@@ -36,8 +37,14 @@ class LayoutRewriteOption(IntEnum):
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> LayoutRewriteOption:
-        """What tasks for a target do: nothing."""
-        return LayoutRewriteOption.NO_REWRITE
+        """What tasks for a target do: programs for CPUs copy such parameters. in_relay_integration: of kernels of a model, whose weights
+        are given in these layouts."""
+        made = target if isinstance(target, Target) else Target(target)
+        if made.kind.name != "llvm":
+            return LayoutRewriteOption.NO_REWRITE
+        if in_relay_integration:
+            return LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+        return LayoutRewriteOption.INSERT_TRANSFORM_STAGE
 
 
 class ComputeDAG:

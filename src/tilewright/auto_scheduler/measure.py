@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright.auto_scheduler.classic_log import FAILED
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
+from tilewright.auto_scheduler.task_inputs import with_values
 from tilewright.ir import IRModule
 from tilewright.support import lazy
 from tilewright.support.errors import TVMError
@@ -30,7 +31,11 @@ lazy.declare(
         name: f"tilewright.auto_scheduler.measure_places:{name}"
         for name in ("LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "RPCRunner")
     }
-    | {"recover_measure_input": "tilewright.auto_scheduler.measure_record:recover_measure_input"},
+    | {"recover_measure_input": "tilewright.auto_scheduler.measure_record:recover_measure_input"}
+    | {
+        name: f"tilewright.auto_scheduler.task_inputs:{name}"
+        for name in ("TASK_INPUT_CHECK_FUNC_REGISTRY", "prepare_input_map", "register_task_input_check_func")
+    },
 )
 __getattr__, __dir__ = lazy.late(__name__)
 
@@ -199,7 +204,7 @@ class ProgramRunner:
         for inp, build in zip(inputs, builds, strict=True):
             key = inp.task.workload_key
             if key not in signatures:
-                signatures[key] = signature_of(untuned_of(inp.task))
+                signatures[key] = with_values(signature_of(untuned_of(inp.task)), inp.task)
             if build.filename is not None:
                 beside = fastest[key].library if key in fastest else None
                 runs.append(Run(Path(build.filename), signatures[key], references.get(key), beside))
@@ -233,7 +238,7 @@ def _result(build: BuildResult, measured: Measured | None, fastest: Fastest | No
 
 def program_of(inp: MeasureInput) -> IRModule:
     """The scheduled program of an input. Raises TVMError where a step is refused."""
-    schedule, args = inp.task.compute_dag.apply_steps_from_state(inp.state)
+    schedule, args = inp.task.compute_dag.apply_steps_from_state(inp.state, inp.task.layout_rewrite_option)
     return IRModule.from_expr(schedule.to_prim_func(args))
 
 

@@ -32,6 +32,7 @@ def entry_of(inp: MeasureInput, res: MeasureResult) -> Entry:
         res.timestamp,
         "" if task.target_host is None else str(task.target_host),
         int(task.layout_rewrite_option),
+        tuple(task.task_input_names),
     )
 
 
@@ -45,6 +46,8 @@ def measurement_of(entry: Entry) -> tuple[MeasureInput, MeasureResult]:
         target=entry.target,
         target_host=entry.target_host or None,
         hardware_params=HardwareParams.from_json(entry.hardware),
+        layout_rewrite_option=entry.layout_option,
+        task_inputs=list(entry.input_names),
     )
     state = StateObject([], list(entry.steps))
     result = MeasureResult(list(entry.costs), entry.error_no, "", entry.all_cost, entry.timestamp)

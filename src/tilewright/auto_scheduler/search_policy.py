@@ -23,6 +23,9 @@ from tilewright.tuning.search import Effort, Search
 if TYPE_CHECKING:
     from tilewright.auto_scheduler.search_task import SearchTask
 
+NEAR = 0.3
+"""The share of measured programs that are small changes of the fastest ones."""
+
 
 class SearchCallback:
     """What changes a search before it begins."""
@@ -174,7 +177,8 @@ class SketchPolicy(SearchPolicy):
             moves = not params["disable_change_compute_location"]
             limits = Limits(params["max_innermost_split_factor"], params["max_vectorize_size"], moves)
             sketches = generate(problem, [*self._rules, *RULES])
-            self._space = SketchSpace(Sampler(task.compute_dag, task.hardware_params, limits), sketches)
+            sampler = Sampler(task.compute_dag, task.hardware_params, limits)
+            self._space = SketchSpace(sampler, sketches, task.layout_rewrite_option)
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
@@ -251,6 +255,7 @@ class SketchPolicy(SearchPolicy):
             1.0 - params["evolutionary_search_mutation_prob"],
             params["eps_greedy"],
             seconds,
+            NEAR,
         )
 
     def _preload(self, callback: PreloadMeasuredStates) -> None:

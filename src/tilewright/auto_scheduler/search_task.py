@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,12 +16,23 @@ from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.measure import MeasureCallback, ProgramBuilder, ProgramMeasurer, ProgramRunner
 from tilewright.auto_scheduler.measure_places import LocalBuilder, LocalRunner
 from tilewright.auto_scheduler.search_policy import SearchPolicy, SketchPolicy
+from tilewright.auto_scheduler.task_inputs import registered_names
 from tilewright.auto_scheduler.workload_registry import make_workload_key, register_workload_tensors
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.te.schedule import Schedule
 from tilewright.te.tensor import Tensor
 from tilewright.tuning.cost_model import AnalyticModel
+
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.auto_scheduler.task_inputs:{name}"
+        for name in ("TASK_INPUT_BUFFER_TABLE", "get_task_input_buffer", "register_task_input_buffer")
+    },
+)
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 class TuningOptions:
@@ -60,6 +71,10 @@ class SearchTask:
 
     Given by a registered function (or its name) and its arguments, by a ComputeDAG, or by the key of a workload. target: the current one by
     default. hardware_params: by default the target's. desc: what the task is called in tables.
+
+    layout_rewrite_option: what is done with parameters whose layouts are free; by default, programs for CPUs copy them first.
+    task_inputs: values that inputs are measured with, by name, or names of inputs whose values are registered (see task_inputs.py);
+    task_inputs_overwrite: instead of those that are registered; task_inputs_save_to_file: they are written to files, too.
     """
 
     def __init__(
@@ -72,16 +87,14 @@ class SearchTask:
         target_host: Target | str | None = None,
         hardware_params: HardwareParams | None = None,
         layout_rewrite_option: int | None = None,
+        task_inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        task_inputs_overwrite: bool = False,
+        task_inputs_save_to_file: bool = False,
         desc: str = "",
     ) -> None:
         given = [g for g in (func, compute_dag, workload_key) if g is not None]
         if not given:
             raise TVMError("a task needs a function with arguments, a ComputeDAG, or the key of a workload")
-        if layout_rewrite_option:
-            raise TVMError(
-                "tasks are tuned without other layouts: layout_rewrite_option must be LayoutRewriteOption.NO_REWRITE; apply_best can change"
-                " them afterwards"
-            )
         if func is not None:
             workload_key = make_workload_key(func, args)
         elif compute_dag is not None and workload_key is None:
@@ -96,7 +109,18 @@ class SearchTask:
         if "cpu" not in self.target.keys:
             raise TVMError(f"sketches are for CPUs, but the target is {self.target}")
         self.workload_key, self.desc = workload_key, desc
-        self.layout_rewrite_option = LayoutRewriteOption.NO_REWRITE
+        option = LayoutRewriteOption.get_target_default(self.target)
+        self.layout_rewrite_option = (
+            option if layout_rewrite_option is None else LayoutRewriteOption(layout_rewrite_option)
+        )
+        if self.layout_rewrite_option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
+            raise TVMError(
+                "programs of a task have the same parameters, so layout_rewrite_option must be NO_REWRITE or INSERT_TRANSFORM_STAGE;"
+                " apply_best can make the best one with REWRITE_FOR_PRE_TRANSFORMED"
+            )
+        self.task_input_names = registered_names(
+            task_inputs, workload_key, task_inputs_overwrite, task_inputs_save_to_file
+        )
         self.hardware_params = hardware_params if hardware_params is not None else HardwareParams(target=self.target)
         self._compute_dag = compute_dag
 
@@ -129,9 +153,10 @@ class SearchTask:
         layout_rewrite_option: int | None = None,
     ) -> tuple[Schedule, list[Tensor]]:
         """The te schedule of the fastest record of this task, and its parameters. layout_rewrite_option: as in
-        `ComputeDAG.apply_steps_from_state`. Raises TVMError where the log has no record."""
+        `ComputeDAG.apply_steps_from_state`; by default, as the task was measured. Raises TVMError where the log has no record."""
         return self.compute_dag.apply_steps_from_state(
-            self._best(log_file, include_compatible), layout_rewrite_option or 0
+            self._best(log_file, include_compatible),
+            self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option,
         )
 
     def print_best(self, log_file: str | os.PathLike[str], print_mode: str = "schedule") -> str:
@@ -172,4 +197,4 @@ def auto_schedule(
     state = policy.search(
         options.num_measure_trials, options.early_stopping, options.num_measures_per_round, options.measurer()
     )
-    return task.compute_dag.apply_steps_from_state(state)
+    return task.compute_dag.apply_steps_from_state(state, task.layout_rewrite_option)

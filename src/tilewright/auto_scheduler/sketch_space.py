@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from random import Random
 
-from tilewright.auto_scheduler.compute_dag import ComputeDAG
+from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.loops import ANNOTATIONS, StateObject
 from tilewright.auto_scheduler.sampling import UNROLLED, Sampler, divisors, is_movable
 from tilewright.auto_scheduler.sketch_facts import always_inlined
@@ -40,14 +40,20 @@ KEPT = 8192
 class SketchSpace(Space[StateObject]):
     """The programs of sketches.
 
-    sampler: draws what sketches leave open. Changes of candidates are those of Ansor (Zheng et al., OSDI 2020, section 5.1): sizes of
-    tiles, unrolling, parallel and vectorised loops, places; crossed candidates take the tiles of a stage from one of them.
+    sampler: draws what sketches leave open. layout_rewrite: what programs do with parameters whose layouts are free. Changes of candidates
+    are those of Ansor (Zheng et al., OSDI 2020, section 5.1): sizes of tiles, unrolling, parallel and vectorised loops, places; crossed
+    candidates take the tiles of a stage from one of them.
     """
 
-    def __init__(self, sampler: Sampler, sketches: Sequence[StateObject]) -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        sketches: Sequence[StateObject],
+        layout_rewrite: int = LayoutRewriteOption.NO_REWRITE,
+    ) -> None:
         if not sketches:
             raise TVMError("a space needs at least one sketch, but the rules made none")
-        self.sampler, self.sketches = sampler, list(sketches)
+        self.sampler, self.sketches, self.layout_rewrite = sampler, list(sketches), layout_rewrite
         self._states: dict[int, tuple[IRModule, StateObject]] = {}
 
     @property
@@ -58,7 +64,7 @@ class SketchSpace(Space[StateObject]):
         return self.program(self.dag.init_state)
 
     def program(self, candidate: StateObject) -> IRModule:
-        schedule, args = self.dag.apply_steps_from_state(candidate)
+        schedule, args = self.dag.apply_steps_from_state(candidate, self.layout_rewrite)
         made = IRModule.from_expr(schedule.to_prim_func(args))
         if len(self._states) >= KEPT:
             self._states.pop(next(iter(self._states)))

@@ -64,7 +64,7 @@ class EngineModel(CostModel):
 
 
 def _program(task: SearchTask, state: Any) -> IRModule:
-    schedule, args = task.compute_dag.apply_steps_from_state(state)
+    schedule, args = task.compute_dag.apply_steps_from_state(state, task.layout_rewrite_option)
     return IRModule.from_expr(schedule.to_prim_func(args))
 
 

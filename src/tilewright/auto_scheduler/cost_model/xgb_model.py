@@ -56,7 +56,8 @@ class XGBModel(EngineModel):
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for inp, result in zip(inputs, results, strict=True):
             task = inp.task
-            self._learn(task.workload_key, task.compute_dag, inp.state.transform_steps, task.target, result.seconds)
+            steps, option = inp.state.transform_steps, task.layout_rewrite_option
+            self._learn(task.workload_key, task.compute_dag, steps, option, task.target, result.seconds)
 
     def update_from_file(self, file_name: str | os.PathLike[str], n_lines: int | None = None) -> None:
         """Learns from the records of a log, of at most n_lines. Raises TVMError for a workload that is not registered."""
@@ -65,7 +66,7 @@ class XGBModel(EngineModel):
             key = entry.workload_key
             if key not in graphs:
                 graphs[key] = ComputeDAG(key)
-            self._learn(key, graphs[key], entry.steps, Target(entry.target), entry.seconds)
+            self._learn(key, graphs[key], entry.steps, entry.layout_option, Target(entry.target), entry.seconds)
 
     def save(self, file_name: str | os.PathLike[str]) -> None:
         """Writes what was learned from."""
@@ -87,10 +88,12 @@ class XGBModel(EngineModel):
         for seen in found:
             self._note(seen)
 
-    def _learn(self, key: str, dag: ComputeDAG, steps: Sequence[Step], target: Target, seconds: float) -> None:
+    def _learn(
+        self, key: str, dag: ComputeDAG, steps: Sequence[Step], layout_option: int, target: Target, seconds: float
+    ) -> None:
         try:
-            schedule = dag.replay(steps).schedule
-            program = IRModule.from_expr(schedule.to_prim_func(dag.tensors))
+            schedule, args = dag.apply_steps_from_state(dag.state_of(steps), layout_option)
+            program = IRModule.from_expr(schedule.to_prim_func(args))
         except TVMError:
             # There is no program of a step that is refused.
             return

@@ -59,7 +59,13 @@ def extract_tasks(
             json.dump({key: str(ComputeDAG(key)) for key in names}, file)
     chosen = config.targets[0]
     tasks = [
-        SearchTask(workload_key=key, target=chosen, hardware_params=hardware_params, desc=",".join(called))
+        SearchTask(
+            workload_key=key,
+            target=chosen,
+            hardware_params=hardware_params,
+            layout_rewrite_option=0,
+            desc=",".join(called),
+        )
         for key, called in names.items()
     ]
     return tasks, [env.wkl_key_to_weight[task.workload_key] for task in tasks]
