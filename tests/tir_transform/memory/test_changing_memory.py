@@ -13,6 +13,7 @@ from tilewright.codegen.interp import run
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.script import from_source
+from tilewright.script import tir as T
 from tilewright.tir import transform as X
 
 PROGRAMS = {
@@ -129,3 +130,19 @@ def test_random_programs(seed: int) -> None:
             mod = make()(mod)
     for got, value in zip(answer(mod), want, strict=True):
         np.testing.assert_array_equal(got, value)
+
+
+def test_flat_views_reach_to_their_end() -> None:
+    """The flat buffer of a view that begins inside of another has indices of the whole, so it is as long as the view's end is far."""
+
+    @T.prim_func
+    def main(a: T.handle) -> None:
+        T.func_attr({"global_symbol": "main"})
+        A = T.match_buffer(a, (4, 3), "float32")
+        inner = T.Buffer((2, 3), "float32", data=A.data, strides=(3, 1), elem_offset=3)
+        for i, j in T.grid(2, 3):
+            inner[i, j] = T.float32(1)
+
+    x = np.zeros((4, 3), "float32")
+    run(X.FlattenBuffer()(IRModule({"main": main})), [x])
+    np.testing.assert_array_equal(x[:, 0], [0, 1, 1, 0])

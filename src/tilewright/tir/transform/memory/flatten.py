@@ -32,6 +32,8 @@ class _Flat:
             for n, jump in zip(sizes, steps, strict=True):
                 span = span + (n - 1) * jump if n is not None and jump is not None else LIMIT
             known = max(known, span)
+        if isinstance(old.elem_offset, IntImm):
+            known += old.elem_offset.value
         wide = known >= LIMIT or any([d.dtype.bits > 32 for d in old.shape])
         # An unknown size may be large, so its offsets are computed in 64 bits.
         if len(old.shape) == 1 and not old.strides and not wide:
@@ -55,6 +57,9 @@ class _Flat:
             total = step if old.shape else IntImm(self.dtype, 1)
         if isinstance(total, IntImm) and total.value < LIMIT and not wide:
             total = IntImm("int32", total.value)
+        if isinstance(total, IntImm) and isinstance(old.elem_offset, IntImm):
+            # A view of a part: its indices count from the beginning of the whole.
+            total = IntImm(total.dtype, total.value + old.elem_offset.value)
         zero = IntImm(self.dtype, 0)
         if (
             len(old.shape) == 1
