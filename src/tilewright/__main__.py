@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 
@@ -35,12 +36,15 @@ def start(module: str) -> None:
 
 def stopped(number: int, frame: FrameType | None) -> None:
     """Raises KeyboardInterrupt, or for SIGTERM SystemExit, so that what is half written and temporary folders are removed. While modules
-    are loaded, when there is nothing of these, ends the process: some packages make tracebacks and errors of their own of an exception."""
+    are loaded, removes these and ends the process: some packages make tracebacks and errors of their own of an exception."""
     interrupt, code = number == signal.SIGINT, 128 + number
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             if interrupt:
                 os.write(2, b"interrupted\n")
+            files = sys.modules.get("tilewright.support.files")
+            with suppress(Exception):  # it may just be loaded itself
+                files and files.remove_own_folders()
             os._exit(code)
         frame = frame.f_back
     raise KeyboardInterrupt if interrupt else SystemExit(code)

@@ -55,3 +55,25 @@ def test_folders_of_killed_processes_go(tmp_path: Path, monkeypatch: pytest.Monk
     assert Path(kept.name).name.startswith(f"test-{os.getpid()}-")
     kept.cleanup()
     assert not Path(kept.name).exists()
+
+
+def test_a_process_that_ends_at_once_removes_its_folders(tmp_path: Path) -> None:
+    """The signal comes while a module is loaded."""
+    (tmp_path / "slow_module.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
+    )
+    (tmp_path / "program.py").write_text(
+        "import os, sys\n"
+        "from tilewright.support.files import kept_folder\n"
+        "def main():\n"
+        "    kept = kept_folder('tilewright-tune-')\n"
+        "    open(os.path.join(kept.name, 'library.so'), 'w').close()\n"
+        "    import slow_module\n"
+    )
+    place = tmp_path / "temporary"
+    other = place / "tilewright-tune-1-other"
+    other.mkdir(parents=True)
+    environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": str(tmp_path)}
+    code = "from tilewright.__main__ import start; start('program')"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=False, timeout=60)
+    assert done.returncode == 143 and list(place.iterdir()) == [other]
