@@ -166,7 +166,11 @@ class Tuned:
     def finish(self) -> list[str]:
         """A last session, which ends by itself and leaves nothing."""
         process, _ = self.start("--trials", "3")
-        found = [] if process.wait(PATIENCE) == 0 else [f"the last session fails: {self.words()}"]
+        try:
+            found = [] if process.wait(PATIENCE) == 0 else [f"it ends with status {process.returncode}: {self.words()}"]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            found = [f"it does not end in {PATIENCE:g} s: {self.words()}"]
         return found + self.left(signal.SIGTERM)
 
 
