@@ -10,6 +10,8 @@ from onnx import helper
 
 from tests.cli.command import command, dense_model, write_model
 from tilewright import rpc
+from tilewright.cli.options import Build
+from tilewright.cli.tuner.subject import Subject
 from tilewright.tuning.record import load
 from tilewright.tuning.running.local import LocalRunner
 
@@ -55,10 +57,19 @@ def test_operators_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(kernels) == 2 and "conv2d" in kernels[0] and kernels[1] == "fused_nn_softmax"
     assert "fused_nn_softmax,8x128 -> 8x128," in listed.out
     assert not (tmp_path / "operators.records").exists()
-    done = command("tune", *described, "--only", "softmax", "--trials", "2")
+    done = command("tune", *described, "--list", "--only", "softmax")
     assert done.code == 0, done.err
     assert "2 operators" in done.out and "fused_nn_softmax" in done.out and "NCHWc" not in done.out
-    assert {r.name for r in load(tmp_path / "operators.records")[0]} == {"fused_nn_softmax"}
+    assert "worth tuning first: fused_nn_softmax (at most " in done.out
+
+
+def test_operators_have_a_file_of_records() -> None:
+    subject = Subject(Build(Path()), ["softmax(8x8)"])
+    assert (subject.title, subject.records) == ("softmax(8x8)", Path("operators.records"))
+    assert subject.commands(Path("a b")) == ["tilewright compile MODEL --records 'a b' -o model.so"]
+    model = Subject(Build(Path("m.onnx"), precision="bf16"))
+    assert (model.title, model.records) == ("m.onnx", Path("m.records"))
+    assert model.commands(Path("r")) == ["tilewright compile m.onnx --precision bf16 --records r -o m.so"]
 
 
 @pytest.mark.parametrize("written", [False, True])
