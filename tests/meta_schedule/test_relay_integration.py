@@ -52,7 +52,7 @@ def result(factory: Any) -> np.ndarray[Any, Any]:
     return executor.get_output(0).numpy()  # type: ignore[no-any-return]
 
 
-def test_tasks() -> None:
+def test_tasks(tmp_path: Path) -> None:
     mod, params = model()
     tasks = extract_tasks(mod, "llvm", params)
     weights = {task.task_name: task.weight for task in tasks}
@@ -61,7 +61,7 @@ def test_tasks() -> None:
     assert "dense" in product.task_name and isinstance(product.mod["main"], relay.Function)
     (module,) = product.dispatched
     assert [g.name_hint for g in module.functions] == ["main"]
-    contexts, given = extracted_tasks_to_tune_contexts(tasks, "", strategy="replay-trace", seed=1)
+    contexts, given = extracted_tasks_to_tune_contexts(tasks, str(tmp_path), strategy="replay-trace", seed=1)
     assert [c.task_name for c in contexts] == list(weights) and given == list(weights.values())
 
 
