@@ -204,15 +204,14 @@ def ratio_of(us: dict[str, float], name: str) -> float:
 class Peak:
     """GFLOP/s of independent multiply-adds in registers, measured now and again."""
 
-    def __init__(self) -> None:
-        from benchmarks.machine_code.kernels import peak_kernel
-        from tilewright.target import Target
+    def __init__(self, threads: int = 1) -> None:
+        from tilewright.cli import peak
 
-        self.kernel = peak_kernel(Target("llvm"))
+        self._peak = peak.Peak(threads)
 
     def rate(self) -> float:
-        self.kernel.sample()
-        return self.kernel.rate / 1e9
+        self._peak.sample()
+        return self._peak.rate / 1e9
 
 
 def read(path: Path | None) -> dict[str, dict[str, Any]]:

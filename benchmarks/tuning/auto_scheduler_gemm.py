@@ -12,6 +12,7 @@ machine the others measure its other work.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -181,9 +182,16 @@ def main(argv: list[str] | None = None) -> None:
     if os.environ.get(CHILD) is None:
         # Pools of threads have their sizes for the life of a process.
         print(" size form            threads seed  tilewright      numpy      torch  seconds", flush=True)
-        for count in counts:
-            command = [sys.executable, "-m", "benchmarks", "auto_scheduler_gemm", *given, "--threads", str(count)]
-            subprocess.run(command, check=True, env={**os.environ, **dict.fromkeys([*POOLS, CHILD], str(count))})
+        results = []
+        with tempfile.TemporaryDirectory() as scratch:
+            found = Path(scratch) / "results.json"
+            for count in counts:
+                more = ["--threads", str(count), "--json", str(found)]
+                environment = {**os.environ, **dict.fromkeys([*POOLS, CHILD], str(count))}
+                command = [sys.executable, "-m", "benchmarks", "auto_scheduler_gemm", *given, *more]
+                subprocess.run(command, check=True, env=environment)
+                results += json.loads(found.read_text())
+        write_json(options, results)
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.logs or Path(scratch)
