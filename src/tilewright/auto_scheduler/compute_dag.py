@@ -12,6 +12,7 @@ from tilewright.arith import Analyzer
 from tilewright.auto_scheduler.application import Application
 from tilewright.auto_scheduler.flops import flops_of
 from tilewright.auto_scheduler.layout import COPY, after_copies, layouts, rewritten
+from tilewright.auto_scheduler.layout import get_shape_from_rewritten_layout as get_shape_from_rewritten_layout
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import Iterator, Stage, StateObject
 from tilewright.auto_scheduler.steps import Step, follow

@@ -13,7 +13,14 @@ from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
 from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
 from tilewright.auto_scheduler.measure_record import entry_of
+from tilewright.support import lazy
 from tilewright.target import Target
+
+lazy.declare(
+    __name__,
+    {"ApplyHistoryBestOrSample": "tilewright.auto_scheduler.sampled_programs:ApplyHistoryBestOrSample"},
+)
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 class DispatchContext:
