@@ -173,10 +173,10 @@ def test_files_of_plans(tmp_path: Path) -> None:
     _, plan = operators(mod, {})
     tile = next(n for n in plan.values() if n.startswith("winograd("))
     problem, path = tile.removesuffix(".tile"), tmp_path / "plans.jsonl"
-    append_plan(path, problem, problem, str(Target(TARGET)), {"tile": 0})
+    append_plan(path, problem, problem, Target(TARGET).text_for_all, {"tile": 0})
     with tvm.transform.PassContext(opt_level=3, config={"relay.plans": str(path)}):
         assert "nn.contrib_conv2d_winograd_NCHWc" not in list_op_freqs(relay.optimize(mod, TARGET)[0])
-    append_plan(path, problem, problem, str(Target(TARGET)), {"tile": 5})
+    append_plan(path, problem, problem, Target(TARGET).text_for_all, {"tile": 5})
     with pytest.warns(
         PlanWarning, match=r"the plan of the program does not fit: winograd.*tile: 5 is none of its choices"
     ):

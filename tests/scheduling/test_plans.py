@@ -406,7 +406,9 @@ def test_a_build_takes_plans_of_a_file(tmp_path: Path) -> None:
         (func,) = [e for e in post_order(optimized["main"].body) if isinstance(e, relay.Function)]
         kernel = TECompiler(target).kernel(func)
     path = tmp_path / "plans.jsonl"
-    append_plan(path, kernel.digest.hex(), kernel.name, str(target), {"T_batch_matmul_NN.form": "dots", "x.y": 1})
+    append_plan(
+        path, kernel.digest.hex(), kernel.name, target.text_for_all, {"T_batch_matmul_NN.form": "dots", "x.y": 1}
+    )
     x, y = np.random.default_rng(7).standard_normal((2, 1, 24, 24), np.float32)
     texts = []
     for config in ({}, {"relay.plans": str(path)}):

@@ -51,6 +51,15 @@ def test_host() -> None:
     assert not Target("llvm -mcpu=generic").is_host
 
 
+def test_text_for_all_machines() -> None:
+    """What stands for this machine has the name of its CPU."""
+    cpu = host_cpu().name
+    assert Target("llvm").text_for_all == Target("llvm -mcpu=native").text_for_all == str(Target(f"llvm -mcpu={cpu}"))
+    assert Target("llvm -num-cores=4").text_for_all == str(Target(f"llvm -mcpu={cpu} -num-cores=4"))
+    for other in ("llvm -mcpu=znver4", "llvm -mtriple=aarch64-linux-gnu", "cuda"):
+        assert Target(other).text_for_all == str(Target(other))
+
+
 @pytest.mark.parametrize(
     ("text", "bits", "registers", "fma"),
     [

@@ -169,6 +169,13 @@ class Target:
         return self.kind.name in ("llvm", "c", "interp") and own and "mattr" not in self.attrs
 
     @property
+    def text_for_all(self) -> str:
+        """The target as text that means the same on every machine: what stands for this one has the name of its CPU."""
+        if not self.is_host:
+            return str(self)
+        return str(Target(f"{str(self).replace(' -mcpu=native', '')} -mcpu={self.mcpu}"))
+
+    @property
     def is_native(self) -> bool:
         """Whether code for the target can run in this process, as far as architecture and system tell; its CPU features are the user's
         word."""

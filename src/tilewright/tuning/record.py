@@ -135,7 +135,7 @@ def _is_decided(line: dict[str, Any]) -> bool:
 
 def of_task(records: Sequence[Record], task: Task) -> list[Record]:
     """The records of a task on its target."""
-    target = str(task.target)
+    target = task.target.text_for_all
     return [r for r in records if r.task == task.key and r.target == target]
 
 

@@ -50,7 +50,7 @@ class Kernel:
         return Record(
             task.key,
             task.name,
-            str(task.target),
+            task.target.text_for_all,
             task.space.write(candidate),
             tuple([seconds * scale for seconds in measured.seconds]),
             measured.failure,

@@ -36,7 +36,7 @@ def record(model: IRModule) -> Record:
     """A record of the product, in half the time of the untuned kernel."""
     with tvm.transform.PassContext(opt_level=3):
         task, *_ = [t for t in tuning_tasks(model, "llvm") if "dense" in t.name]
-    return Record(task.key, task.name, str(task.target), task.space.draw(Random(0)), (1e-6,), untuned=2e-6)
+    return Record(task.key, task.name, task.target.text_for_all, task.space.draw(Random(0)), (1e-6,), untuned=2e-6)
 
 
 def built(model: IRModule, records: Path, executor: str = "graph") -> Any:

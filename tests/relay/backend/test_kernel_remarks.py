@@ -66,7 +66,7 @@ def test_kernels_from_the_cache_tell_of_plans_that_do_not_fit(tmp_path: Path, mo
     with target, tvm.transform.PassContext(opt_level=3):
         optimized, _ = relay.optimize(model(), target)
         kernel = kernels_of(optimized, target)[0]
-    append_plan(path, kernel.digest.hex(), kernel.name, str(target), {"x.y": 1})
+    append_plan(path, kernel.digest.hex(), kernel.name, target.text_for_all, {"x.y": 1})
     for _ in ("compiled", "from the cache"):
         with (
             tvm.transform.PassContext(opt_level=3, config={"relay.plans": str(path)}),
@@ -96,11 +96,11 @@ def test_whole_models_whose_plans_do_not_fit_are_told_of_in_every_build(
     mod, target, path = IRModule.from_expr(y), Target("llvm"), tmp_path / "plans.jsonl"
     if of == "the program":
         problem = "dense(4x24x24, 32 bits)"
-        append_plan(path, problem, problem, str(target), {"panel": 7})
+        append_plan(path, problem, problem, target.text_for_all, {"panel": 7})
     else:
         with target, tvm.transform.PassContext(opt_level=3):
             kernel = kernels_of(relay.optimize(mod, target)[0], target)[0]
-        append_plan(path, kernel.digest.hex(), kernel.name, str(target), {"x.y": 1})
+        append_plan(path, kernel.digest.hex(), kernel.name, target.text_for_all, {"x.y": 1})
     for _ in range(2):
         with (
             tvm.transform.PassContext(opt_level=3, config={"relay.plans": str(path)}),

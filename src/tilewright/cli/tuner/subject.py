@@ -82,7 +82,7 @@ class Subject:
         """The decisions about programs in a file of records."""
         from tilewright.scheduling.database import PlanDatabase
 
-        return PlanDatabase(path).of_problems(str(self.target))
+        return PlanDatabase(path).of_problems(self.target.text_for_all)
 
     def tasks(self, only: Sequence[str], records: Path) -> list[KernelTask]:
         """The kernels to tune, with the decisions about the program that are in the file of records. only: parts of names, of which each

@@ -61,7 +61,7 @@ class ModelProgram(Program):
         problem = changed.rpartition(".")[0]
         names = [name for name in given if name.rpartition(".")[0] == problem]
         plan = {name.rpartition(".")[2]: given[name] for name in names}
-        append_plan(path, problem, problem.partition("(")[0], str(self.chosen), plan)
+        append_plan(path, problem, problem.partition("(")[0], self.chosen.text_for_all, plan)
 
 
 def decide_program(
@@ -78,7 +78,7 @@ def decide_program(
     """
     given: dict[str, Any] = {}
     if os.path.exists(path):
-        given = PlanDatabase(path).of_problems(str(program.chosen))
+        given = PlanDatabase(path).of_problems(program.chosen.text_for_all)
         keys = {task.key for task in program.variant(given).tasks}
         if any([record.task in keys for record in load(path)[0]]):
             return None

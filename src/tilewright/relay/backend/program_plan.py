@@ -27,7 +27,7 @@ def program_plan(target: Target) -> Iterator[GraphPlan]:
         yield plan
         return
     kept = kept_plans()
-    with GraphPlan(target, kept.of_problems(str(target)) if kept is not None else None) as plan:
+    with GraphPlan(target, kept.of_problems(target.text_for_all) if kept is not None else None) as plan:
         yield plan
     for decision, why in plan.refused.items():
         warnings.warn(f"the plan of the program does not fit: {decision}: {why}", PlanWarning, stacklevel=3)

@@ -255,13 +255,13 @@ class TECompiler:
             return None
         if digest is None or self.kept is None:
             return KernelPlan(self.target)
-        return KernelPlan(self.target, self.kept.find(digest.hex(), str(self.target)))
+        return KernelPlan(self.target, self.kept.find(digest.hex(), self.target.text_for_all))
 
     def _record(self, digest: bytes | None) -> Record | None:
         """The record that the decisions of `_plan` come from."""
         if digest is None or self.kept is None or not back_end_of(self.target).scheduled:
             return None
-        return self.kept.record(digest.hex(), str(self.target))
+        return self.kept.record(digest.hex(), self.target.text_for_all)
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
