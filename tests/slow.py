@@ -13,9 +13,9 @@ def first_of_each(cases: Iterable[Any]) -> list[Any]:
     return [c if c.id.endswith("-0") else pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) for c in cases]
 
 
-def all_but(quick: Collection[str], names: Iterable[str]) -> list[Any]:
-    """The names as cases; those that are not among `quick` are slow."""
-    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
+def all_but(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
+    """The values as cases; those that are not among `quick` are slow."""
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
 
 
 def seeds(count: int, quick: int, first: int = 0) -> list[Any]:

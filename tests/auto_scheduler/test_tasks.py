@@ -289,6 +289,7 @@ def test_features_of_programs(tmp_path: Path) -> None:
     assert narrow.shape == (2, len(fewer))
 
 
+@pytest.mark.slow
 def test_trees_learn_from_logs_and_are_saved(tmp_path: Path) -> None:
     log, task = tmp_path / "log.json", task_of()
     model = auto_scheduler.XGBModel()

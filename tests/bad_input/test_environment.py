@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from tests.cli.command import command, dense_model
+from tests.slow import all_but
 from tilewright.support import cache
 from tilewright.support.errors import MEMORY, THREADS, InternalError, TVMError, environment_fault, said
 from tilewright.support.files import kept_folder, temporary_folder
@@ -58,7 +59,7 @@ def test_output_that_nobody_reads(folder: Path, words: str) -> None:
     assert full.stderr.endswith("error: standard output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", all_but(["ascii"], ["utf-8:strict", "ascii", "latin-1"]))
 def test_names_that_are_no_text(tmp_path: Path, encoding: str) -> None:
     """A file's name is bytes, which need not be UTF-8, and its characters may be none of the terminal's encoding."""
     name = os.fsdecode(b"caf\xff \xce\xb1")

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-
-
-SLOW = ("tune_network_x86",)
+SLOW = (
+    "auto_scheduler_conv",
+    "auto_scheduler_network",
+    "matmul_without_template",
+    "meta_schedule_tensor_program",
+    "tune_network_x86",
+)
+"""Programs that tune for seconds; others of the same interfaces stay."""
 
 
 @pytest.mark.parametrize(

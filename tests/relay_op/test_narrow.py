@@ -39,7 +39,8 @@ def cases() -> list[Any]:
         kinds = {a.dtype.name for a in flat if a.dtype.kind == "f"}
         if kinds == {"float32"} and not isinstance(made, Dynamic) and not getattr(made, "out_dtype", ""):
             count[card.type_key] = count.get(card.type_key, 0) + 1
-            found.append(pytest.param(card, arrays, attrs, made, id=f"{card.type_key}-{len(found)}"))
+            marks = [pytest.mark.slow] if count[card.type_key] > 1 else []
+            found.append(pytest.param(card, arrays, attrs, made, id=f"{card.type_key}-{len(found)}", marks=marks))
     return found
 
 

@@ -174,7 +174,7 @@ def test_clients_wait_for_their_turn(ended: list[rpc.Server]) -> None:
     assert found == [3]
 
 
-@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("proxied", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_client_of_a_busy_server_is_told(
     ended: list[rpc.Server | rpc.Proxy],
     proxied: bool,

@@ -63,6 +63,7 @@ def test_c_is_compiled_when_it_is_called(tmp_path: Path) -> None:
     assert (tmp_path / "m.c").read_text() == DOUBLE
 
 
+@pytest.mark.slow
 def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)

@@ -81,7 +81,14 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array], float]] =
 
 
 TARGETS = pytest.mark.parametrize(
-    "target, lanes", [("llvm", 16), ("llvm", 64), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
+    "target, lanes",
+    [
+        ("llvm", 16),
+        pytest.param("llvm", 64, marks=pytest.mark.slow),
+        ("llvm", 1),
+        ("llvm -mcpu=x86-64-v3", 8),
+        pytest.param("llvm -mcpu=x86-64-v2", 4, marks=pytest.mark.slow),
+    ],
 )
 
 

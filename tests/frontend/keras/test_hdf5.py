@@ -49,7 +49,7 @@ def assert_same(want: Any, got: Any) -> int:
 @pytest.mark.parametrize(
     ("form", "many", "order"),
     [
-        pytest.param(form, many, order, marks=[pytest.mark.slow] if many > 40 and (form in FORMS[1:3] or order) else [])
+        pytest.param(form, many, order, marks=[pytest.mark.slow] if many > 40 and (form in FORMS[1:] or order) else [])
         for form in FORMS
         for many in (3, 40, 900)
         for order in (False, True)

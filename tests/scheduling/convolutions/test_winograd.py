@@ -46,7 +46,7 @@ def unscheduled(height: int, width: int, padding: tuple[int, ...], images: int, 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("images", [1, 2, 3])
+@pytest.mark.parametrize("images", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
     ("shape", "padding", "most"),
     [
