@@ -129,7 +129,8 @@ def apache_tvm(threads: int) -> Tuner:
 TUNERS = {"tilewright": tilewright, "apache-tvm": apache_tvm}
 
 
-def main() -> None:
+def serve() -> None:
+    """Answers commands until the input ends."""
     name, threads = sys.argv[1:]
     # What libraries print goes to standard error; answers have a descriptor of their own.
     with os.fdopen(os.dup(1), "w") as replies:
@@ -149,4 +150,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import models
 from benchmarks.contests.contest import ROOT, contest
 from benchmarks.contests.standing import paired_ratio
-from benchmarks.options import new_file, thread_count
+from benchmarks.options import new_file, takes_json, thread_count, write_json
 from benchmarks.peers.tilewright_tuned import RECORDS, records_of
 from benchmarks.whole_models.latency import chosen_models, save
 
@@ -83,6 +83,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--resume", type=new_file, help="JSON file to go on from, and to keep results in after each model"
     )
+    takes_json(parser)
     parser.add_argument("--only-tune", metavar="MODEL", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     threads = thread_count(parser, options.threads)
@@ -112,6 +113,7 @@ def main(argv: list[str]) -> int:
         if options.resume is not None:
             save(options.resume, results)
     show(results)
+    write_json(options, results)
     return int(any("wrong" in r or "error" in r for r in results.values()))
 
 
