@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 
 from tests.cli.command import command, dense_model, write_model
+from tests.support.test_workers import until
 from tilewright import rpc
 from tilewright.cli.options import Build
 from tilewright.cli.tuner.subject import Subject
@@ -132,6 +133,8 @@ def test_the_boards_are_asked_before_anything_is_compiled(tmp_path: Path) -> Non
     model, tracker = dense_model(tmp_path / "m.onnx"), rpc.Tracker(port=9190, port_end=9299)
     server = rpc.Server(tracker_addr=("127.0.0.1", tracker.port), key="pi4")
     try:
+        boards = rpc.connect_tracker("127.0.0.1", tracker.port)
+        until(lambda: boards.summary()["queue_info"].get("pi4", {}).get("free") == 1)
         done = command("tune", model, "--tracker", f"127.0.0.1:{tracker.port}", "--key", "pi5")
     finally:
         server.terminate()

@@ -30,7 +30,7 @@ nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_tr
 nn.contrib_conv2d_winograd_nnpack_weight_transform nn.contrib_conv2d_winograd_weight_transform
 nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv3d_winograd_weight_transform
 nn.contrib_attention nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc
-nn.contrib_add_windows nn.contrib_interleave_phases
+nn.contrib_add_windows nn.contrib_autotvm_template nn.contrib_interleave_phases
 nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
 nn.sparse_dense qnn.conv2d qnn.conv2d_transpose scatter_nd sparse_reshape squeeze strided_set unravel_index vision.multibox_prior""".split()
 )  # fmt: skip
@@ -52,6 +52,7 @@ PINNED = {
         ("nn.contrib_attention-0", "nn.contrib_attention-1"),
         "the build chooses it for heads, queries and keys of known numbers",
     ),
+    "nn.contrib_autotvm_template-0": "a record is one of all extents",
     "annotation.checked_indices-1": "each row of indices belongs to an axis of its own",
     "squeeze-0": "which axes are dropped depends on which have one place",
     **dict.fromkeys(("strided_set-0", "strided_set-1"), "a bound that is negative counts from the end"),

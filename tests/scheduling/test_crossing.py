@@ -153,3 +153,14 @@ def test_what_stays_as_it_is() -> None:
     check([y], te.compute((20, 40), lambda i, j: y[j, i * 2]), lambda a: a[:, ::2].T, "llvm", across=False)
     both = te.compute((40, 40), lambda i, j: y[j, i] + y[tir.min(j + 1, 39), i])
     check([y], both, lambda a: (a + a[np.minimum(np.arange(40) + 1, 39)]).T, "llvm", across=False)
+
+
+def test_what_reads_a_scalar_is_no_border() -> None:
+    """Its element has no last axis."""
+    x, n = te.placeholder((4,), name="x"), te.placeholder((), name="n")
+    doubled = te.compute((4,), lambda i: x[i] * 2.0, name="doubled")
+    picked = te.compute((4,), lambda i: tir.if_then_else(doubled[i] > 1.0, n(), 0.0), name="picked")
+    func = schedule_kernel(te.create_prim_func([x, n, picked]), Target("llvm -mcpu=haswell"))
+    values, found = np.array([0, 1, 2, 3], "float32"), np.zeros(4, "float32")
+    interp.run(func, [values, np.array(7, "float32"), found])
+    np.testing.assert_array_equal(found, [0, 7, 7, 7])

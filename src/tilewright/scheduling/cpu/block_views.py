@@ -209,12 +209,17 @@ class BlockView:
     def is_padding(self) -> bool:
         """Whether the block writes elements of one tensor along its own last axis, or a constant."""
         store = self.block.body
-        if not self.is_injective or not isinstance(store, BufferStore) or not isinstance(store.value, Call):
+        if (
+            not self.is_injective
+            or not self.spatial
+            or not isinstance(store, BufferStore)
+            or not isinstance(store.value, Call)
+        ):
             return False
         if getattr(store.value.op, "name", "") != "tir.if_then_else":
             return False
         _, value, other = store.value.args
-        own_last = isinstance(value, BufferLoad) and value.indices[-1] is self.spatial[-1].var
+        own_last = isinstance(value, BufferLoad) and bool(value.indices) and value.indices[-1] is self.spatial[-1].var
         return own_last and isinstance(other, (IntImm, FloatImm))
 
     def is_place_in(self, reader: BlockView) -> bool:

@@ -84,6 +84,7 @@ class add_windows(OpCard, key="nn.contrib_add_windows"):
     shape: tuple[int, ...]
     channels_last: bool = False
     fuse = OPAQUE
+    undifferentiable = "layouts are decided when a model is built; take the gradient of the model before"
     samples = [
         (
             ((2, 12, 3, 4),),

@@ -11,8 +11,8 @@ import numpy as np
 from tilewright import te
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import Type
-from tilewright.relay.cards.card import OUT_ELEMWISE, LayoutChoice, OpCard
-from tilewright.relay.cards.relations import tensor_type
+from tilewright.relay.cards.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.cards.relations import dims, tensor, tensor_type
 from tilewright.target import Target
 
 BLOCKED = ("conv2d_NCHWc.x86", "depthwise_conv2d_NCHWc.x86")
@@ -43,6 +43,10 @@ class autotvm_template(OpCard, key="nn.contrib_autotvm_template"):
         return str(json.loads(self.workload)[0])
 
     def infer(self, data: Type, weight: Type) -> Type:
+        for number, given in enumerate((data, weight)):
+            t = tensor(given, number)
+            known = all([isinstance(d, int) for d in dims(t)])
+            need(known, "all extents must be known, for which there is a record", f"they are {t.shape}", number)
         return tensor_type(self.shape, self.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
