@@ -277,13 +277,3 @@ __all__ = [
     "derive_similarity_tag",
     "make_search_policies",
 ]
-
-
-__all__ = [
-    "LogEstimatedLatency",
-    "PrintTableInfo",
-    "TaskScheduler",
-    "TaskSchedulerCallback",
-    "derive_similarity_tag",
-    "make_search_policies",
-]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 from tilewright.support.files import kept_folder
 from tilewright.tuning.inputs import signature_of
@@ -139,16 +140,27 @@ class _Times:
         """Measures those that are new. What cannot be built and run is in `failed`."""
         new = [task for task in tasks if task.key not in self._kernels and task.key not in self.failed]
         if new:
-            programs = [task.space.untuned() for task in new]
+            programs = self._untuned(new)
+            new = [task for task in new if task.key in programs]
             folder = Path(self.folder.name) / str(len(self._kernels) + len(self.failed))
             folder.mkdir(exist_ok=True)
-            sources = [Source(program, task.target) for program, task in zip(programs, new, strict=True)]
-            for task, program, built in zip(new, programs, self.builder.build(sources, folder), strict=True):
+            sources = [Source(programs[task.key], task.target) for task in new]
+            for task, built in zip(new, self.builder.build(sources, folder), strict=True):
                 if built.path is None:
                     self.failed.add(task.key)
                 else:
-                    self._kernels[task.key] = _Kernel(built.path, signature_of(program))
+                    self._kernels[task.key] = _Kernel(built.path, signature_of(programs[task.key]))
             self.failed |= self._run([task.key for task in new if task.key in self._kernels])
+
+    def _untuned(self, tasks: Sequence[Task]) -> dict[str, IRModule]:
+        """The untuned programs of tasks by their keys."""
+        found = {}
+        for task in tasks:
+            try:
+                found[task.key] = task.space.untuned()
+            except TVMError:
+                self.failed.add(task.key)
+        return found
 
     def is_faster(self, tasks: Sequence[Task], before: Sequence[Task]) -> bool:
         """Whether kernels take clearly less time than those that they replace."""

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.ir.transform import PassContext
-from tilewright.relay.backend.keys import PLANS
 from tilewright.relay.backend.targets import config_of
 from tilewright.relay.backend.tuning_tasks import KernelTask, tuning_tasks
 from tilewright.relay.expr import Function
@@ -45,11 +43,12 @@ class ModelProgram(Program):
 
     def tasks(self, records: str | os.PathLike[str]) -> list[KernelTask]:
         """The kernels with the decisions in a file of records, if it exists."""
-        options = {**PassContext.current().config, PLANS: str(records)} if os.path.exists(records) else None
-        if options is None:
+        with GraphPlan(self.chosen, self.kept(records)):
             return tuning_tasks(self.mod, self.target, self.params)
-        with PassContext(PassContext.current().opt_level, config=options):
-            return tuning_tasks(self.mod, self.target, self.params)
+
+    def kept(self, records: str | os.PathLike[str]) -> dict[str, Any]:
+        """The decisions in a file of records; none if it does not exist."""
+        return PlanDatabase(records).of_problems(self.chosen.text_for_all) if os.path.exists(records) else {}
 
     def order(self, name: str) -> int:
         what = name.rpartition(".")[2]
@@ -76,9 +75,8 @@ def decide_program(
 
     None if the file has records of the model's kernels: then the decisions are taken, since other ones would lead to other kernels.
     """
-    given: dict[str, Any] = {}
+    given = program.kept(path)
     if os.path.exists(path):
-        given = PlanDatabase(path).of_problems(program.chosen.text_for_all)
         keys = {task.key for task in program.variant(given).tasks}
         if any([record.task in keys for record in load(path)[0]]):
             return None
