@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Language(NamedTuple):
-    """The modules of a compiler whose expressions a compute is made of."""
+    """The modules of a compiler in which computes are written."""
 
     te: ModuleType
     tir: ModuleType

@@ -1,4 +1,4 @@
-"""What is told of the rounds of a task scheduler: tables of tasks, and the time of the model."""
+"""Reports of a task scheduler: tables of tasks, and the time of the model."""
 
 from __future__ import annotations
 

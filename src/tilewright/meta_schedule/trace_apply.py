@@ -13,7 +13,7 @@ from tilewright.tir.schedule import BlockRV, Schedule, Trace
 from tilewright.tir.schedule.facts.leaves import leaves
 
 FORMS = ("split", "reorder", "sample_perfect_tile", "get_loops")
-"""Steps of which a trace that fits leaves none out."""
+"""Steps that each trace that fits contains."""
 
 
 def schedule_using_anchor_trace(sch: Schedule, anchor_trace: Trace, target: Target | str) -> None:

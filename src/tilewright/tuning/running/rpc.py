@@ -175,7 +175,7 @@ class RPCRunner(Runner):
         return ""
 
     def _tried(self, board: Board, one: _Waiting, used: bool, before: frozenset[tuple[str, int]]) -> Measured | None:
-        """What is told of a library; None if it is to be tried on another board. used: whether the session has measured others before."""
+        """The result of a library; None if it is to be tried on another board. used: whether the session has measured others before."""
         try:
             found = board.measure(one.run)
         except BaseException as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.meta_schedule import Database
 
 USE, DISPATCH = "relay.backend.use_meta_schedule", "relay.backend.use_meta_schedule_dispatch"
-"""Options of which each lets builds use the database."""
+"""Options, each of which lets builds use the database."""
 
 logger = logging.getLogger("tilewright.meta_schedule")
 
