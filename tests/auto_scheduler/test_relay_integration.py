@@ -47,7 +47,7 @@ def output(library: Any) -> np.ndarray[Any, Any]:
 
 
 class Asked(auto_scheduler.ApplyHistoryBest):
-    """Notes the kernels whose programs are known."""
+    """Notes the kernels whose programs are known, each once: a build asks for layouts of weights, and for schedules."""
 
     def __init__(self, records: Any) -> None:
         super().__init__(records)
@@ -55,7 +55,7 @@ class Asked(auto_scheduler.ApplyHistoryBest):
 
     def query(self, target: Any, workload_key: str, has_complex_op: bool, dag: Any, func_name: str) -> Any:
         found = super().query(target, workload_key, has_complex_op, dag, func_name)
-        if found is not None:
+        if found is not None and func_name not in self.known:
             self.known.append(func_name)
         return found
 

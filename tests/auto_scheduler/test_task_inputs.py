@@ -12,7 +12,9 @@ import pytest
 from tests.auto_scheduler.test_tasks import MACHINE, TARGET, ByName, Sizes
 from tilewright import TVMError, auto_scheduler, te
 from tilewright.auto_scheduler import LayoutRewriteOption, classic_log, search_task
-from tilewright.auto_scheduler.measure import MeasureInput, ProgramBuilder, ProgramRunner, program_of
+from tilewright.auto_scheduler.measure import MeasureInput
+from tilewright.auto_scheduler.measure_programs import ProgramBuilder, ProgramRunner, packings_of, program_of
+from tilewright.auto_scheduler.measurer import ProgramMeasurer
 from tilewright.auto_scheduler.task_inputs import TASK_INPUT_CHECK_FUNC_REGISTRY
 from tilewright.tuning.measure import Measured, Run
 
@@ -108,5 +110,30 @@ def test_parameters_of_free_layouts_are_copied_first() -> None:
     assert "B_layout" in str(program_of(MeasureInput(task, state)))
     plain = auto_scheduler.SearchTask(compute_dag=dag, target=TARGET, layout_rewrite_option=0)
     assert "B_layout" not in str(program_of(MeasureInput(plain, state)))
-    with pytest.raises(TVMError, match="layout_rewrite_option must be"):
-        auto_scheduler.SearchTask(compute_dag=dag, target=TARGET, layout_rewrite_option=2)
+
+
+def test_programs_are_measured_on_packed_parameters() -> None:
+    """With REWRITE_FOR_PRE_TRANSFORMED: their results are still compared with those of the plain program, on the same values."""
+    a, b = te.placeholder((8, 16), name="A"), te.placeholder((16, 32), name="B")
+    k = te.reduce_axis((0, 16), name="k")
+    attrs = {"layout_free_placeholders": [b]}
+    dag = auto_scheduler.ComputeDAG(
+        [a, b, te.compute((8, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C", attrs=attrs)]
+    )
+    task = auto_scheduler.SearchTask(compute_dag=dag, target=TARGET, hardware_params=MACHINE, layout_rewrite_option=2)
+    states = []
+    for width in (8, 4):
+        state = dag.get_init_state()
+        j0, j1 = state.split(2, state[2].iters[1], [width])
+        state.reorder(2, [j0, state[2].iters[0], state[2].iters[3], j1])
+        states.append(MeasureInput(task, state))
+    assert [packings_of(inp)[0].new[-1].extent for inp in states] == [8, 4]
+    assert "(4, 16, 8)" in str(program_of(states[0]))
+    measurer = ProgramMeasurer(auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(min_repeat_ms=1), verbose=0)
+    try:
+        # The second one runs beside the first, which takes its parameters in another layout.
+        results = [measurer.measure(task, None, [inp])[0] for inp in states]
+    finally:
+        measurer.builder.close()
+        measurer.runner.close()
+    assert [r.error_no for r in results] == [0, 0], results

@@ -22,7 +22,7 @@ from tilewright.support.errors import DiagnosticError
 from tilewright.tir import Any as AnyDim
 
 FIXED = set(
-    """annotation.checked_indices
+    """annotation.checked_indices auto_scheduler_layout_transform
 dyn.broadcast_to dyn.full dyn.image.resize2d dyn.nn.pad dyn.ones dyn.reshape dyn.sparse_to_dense dyn.strided_slice dyn.tile dyn.zeros
 gather_nd image.affine_grid image.dilation2d matrix_set_diag nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d
 nn.adaptive_max_pool1d nn.adaptive_max_pool2d nn.adaptive_max_pool3d nn.bitpack nn.bitserial_conv2d nn.contrib_conv2d_NCHWc

@@ -7,12 +7,13 @@ sketch_rules, sketch_facts   structures of programs, by rules
 sampling, sketch_space       programs of a structure, as a space of the tuning engine
 search_task, search_policy   what is tuned, and by which search
 task_inputs                  values that tasks are measured with
-measure, measure_places      measurements by the builders and runners of the engine
+measure, measure_programs, measure_places, measurer  measurements by the builders and runners of the engine
 classic_log, measure_record  records of measurements
 task_scheduler, ..._callbacks  tasks of a model: which of them the next round is for; reports of rounds
 cost_model, feature          what scores programs; the engine's features
 dispatcher                   programs of workloads, by records
 relay_integration            what builds of models ask: programs of kernels
+packed_weights               kernels whose weights are packed for their records
 """
 
 from tilewright.support import lazy

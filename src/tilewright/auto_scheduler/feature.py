@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
-from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult, program_of
+from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
+from tilewright.auto_scheduler.measure_programs import program_of
 from tilewright.auto_scheduler.measure_record import RecordReader
 from tilewright.auto_scheduler.search_task import SearchTask
 from tilewright.support.errors import TVMError

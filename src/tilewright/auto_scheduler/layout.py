@@ -5,7 +5,6 @@ Computes name the parameters whose layouts are free, by their attribute "layout_
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
@@ -22,56 +21,47 @@ from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.schedule_rewrite import redirected
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import floordiv, floormod
-from tilewright.tir.expr import ProducerLoad, Reduce, Var
+from tilewright.tir.expr import FloorDiv, FloorMod, ProducerLoad, Reduce, Var
+from tilewright.tuning.packing import Packing, Part, covers, parts_of_text, with_strides
 
 COPY = ".layout"
 """The end of the names of copies."""
 
 
-class Part(NamedTuple):
-    """A part of an axis: axis // stride % extent."""
-
-    axis: int
-    extent: int
-    stride: int
-
-
 class Layout(NamedTuple):
-    """The new dimensions of a parameter, outermost first: parts of its old ones."""
+    """A parameter in another layout. reader: the compute that reads it, whose loops are the axes; old: the parts of axes that its
+    dimensions are; parts: those that they become, outermost first."""
 
     tensor: Tensor
-    reader: Operation
+    reader: ComputeOp
+    old: tuple[Part, ...]
     parts: tuple[Part, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple([part.extent for part in self.parts])
 
-    def indices(self, old: Sequence[PrimExpr]) -> list[PrimExpr]:
-        """Where an element of the old layout is in the new one."""
-        return [floormod(floordiv(old[p.axis], p.stride), p.extent) for p in self.parts]
+    def indices(self) -> list[PrimExpr]:
+        """The indices at which the reader reads it."""
+        axes = [axis.var for axis in self.reader.loop_axes]
+        return [floormod(floordiv(axes[p.axis], p.stride), p.extent) for p in self.parts]
 
     def old_indices(self, new: Sequence[PrimExpr]) -> list[PrimExpr]:
         """Where an element of the new layout was in the old one."""
-        found: list[PrimExpr] = [IntImm("int32", 0)] * len(self.tensor.shape)
+        axes: dict[int, PrimExpr] = {}
         for part, index in zip(self.parts, new, strict=True):
-            found[part.axis] = found[part.axis] + index * part.stride
-        return found
+            axes[part.axis] = axes.get(part.axis, IntImm("int32", 0)) + index * part.stride
+        sizes = [prod([p.extent for p in self.old if p.axis == part.axis]) for part in self.old]
+        return [
+            axes.get(p.axis, IntImm("int32", 0))
+            if p.extent == size
+            else floormod(floordiv(axes[p.axis], p.stride), p.extent)
+            for p, size in zip(self.old, sizes, strict=True)
+        ]
 
-
-def parts_of_text(text: str, names: Sequence[str]) -> list[tuple[str, int]]:
-    """The parts of axes that a text such as "2i8k4i" names, outermost first. Raises TVMError for another text."""
-    pattern = re.compile(rf"(\d+)({'|'.join([re.escape(n) for n in sorted(names, key=len, reverse=True)])})")
-    found, at = [], 0
-    while at < len(text):
-        part = pattern.match(text, at)
-        if part is None:
-            raise TVMError(
-                f"a layout is a text of numbers and of the axes {', '.join(names)}, such as 2{names[0]}4{names[0]}, but this is {text!r}"
-            )
-        found.append((part[2], int(part[1])))
-        at = part.end()
-    return found
+    def packing(self, tensors: Sequence[Tensor]) -> Packing:
+        """What becomes of the values of the parameter, which is one of these."""
+        return Packing(list(tensors).index(self.tensor), self.old, self.parts)
 
 
 def get_shape_from_rewritten_layout(rewritten_layout: str, axis_names: Sequence[str]) -> list[int]:
@@ -83,19 +73,14 @@ def get_shape_from_rewritten_layout(rewritten_layout: str, axis_names: Sequence[
 def layout_of_text(op: ComputeOp, tensor: Tensor, text: str) -> Layout:
     """The layout of a parameter that a text such as "2i8k4i" says, by the names of a compute's axes. Raises TVMError where the parameter is
     read at anything else than these axes."""
-    places = _places(op, tensor)
-    if places is None:
+    found = _read_at(op, tensor)
+    if found is None:
         raise TVMError(
             f"{op.name} reads {tensor.name} at something else than its axes, so the layout of that is not free"
         )
-    axes = {axis.var.name: places[i] for i, axis in enumerate(op.loop_axes) if i in places}
-    parts: list[Part] = []
-    strides: dict[str, int] = {}
-    for name, extent in reversed(parts_of_text(text, list(axes))):
-        stride = strides.setdefault(name, 1)
-        parts.insert(0, Part(axes[name], extent, stride))
-        strides[name] = stride * extent
-    return Layout(tensor, op, tuple(parts))
+    names = {op.loop_axes[part.axis].var.name: part.axis for part in found if part.extent > 1}
+    parts = with_strides([(names[name], extent) for name, extent in parts_of_text(text, list(names))])
+    return Layout(tensor, op, tuple(found), parts)
 
 
 def read_in(op: ComputeOp, layout: Layout) -> ComputeOp:
@@ -113,29 +98,65 @@ def layouts(ops: Sequence[Operation], state: StateObject) -> list[Layout]:
         parts = parts_of_loops(op, number, state.transform_steps)
         for tensor in op.attrs[FREE]:
             users = [other for other in ops if tensor in other.input_tensors]
-            places = _places(op, tensor) if isinstance(tensor.op, PlaceholderOp) and users == [op] else None
-            if parts is None or places is None:
+            old = reading_digits(op, tensor) if isinstance(tensor.op, PlaceholderOp) and users == [op] else None
+            if parts is None or old is None:
                 continue
-            mine = [p._replace(axis=places[p.axis]) for p in parts if p.axis in places and p.extent > 1]
-            if mine:
-                found.append(Layout(tensor, op, tuple(mine)))
+            axes = {part.axis for part in old if part.extent > 1}
+            mine = [p for p in parts if p.axis in axes and p.extent > 1]
+            if mine and covers(mine, _extents(op)):
+                found.append(Layout(tensor, op, old, tuple(mine)))
     return found
 
 
-def _places(op: ComputeOp, tensor: Tensor) -> dict[int, int] | None:
-    """The dimensions of a tensor by the axes of a compute that index them; None where anything else does."""
-    axes = [axis.var for axis in op.loop_axes]
-    found: set[tuple[int, ...]] = set()
+def is_free(op: Operation, tensor: Tensor) -> bool:
+    """Whether a compute reads a parameter so that its layout can follow the loops: each element by one set of indices."""
+    return isinstance(op, ComputeOp) and isinstance(op.body[0], Reduce) and reading_digits(op, tensor) is not None
+
+
+def _extents(op: ComputeOp) -> list[int]:
+    """The extents of all loops; -1 where one is not known."""
+    return [int(getattr(axis.dom.extent, "value", -1)) if axis.dom is not None else -1 for axis in op.loop_axes]
+
+
+def reading_digits(op: ComputeOp, tensor: Tensor) -> tuple[Part, ...] | None:
+    """The parts of axes that the dimensions of a tensor are; None where they are anything else, or have elements that are not read."""
+    found = _read_at(op, tensor)
+    if found is None or not covers(found, _extents(op)):
+        return None
+    sizes = [getattr(d, "value", None) for d in tensor.shape]
+    return found if sizes == [part.extent for part in found] else None
+
+
+def _read_at(op: ComputeOp, tensor: Tensor) -> tuple[Part, ...] | None:
+    """The parts of axes at which a compute reads a tensor; None for other indices, or several of them."""
+    axes, extents = [axis.var for axis in op.loop_axes], _extents(op)
+    found: set[tuple[Part | None, ...]] = set()
     for load in loads(op):
-        if load.producer is not tensor:
-            continue
-        if not all([isinstance(i, Var) and i in axes for i in load.indices]):
-            return None
-        found.add(tuple([axes.index(i) for i in load.indices if isinstance(i, Var)]))
+        if load.producer is tensor:
+            found.add(tuple([_part(index, axes, extents) for index in load.indices]))
     if len(found) != 1:
         return None
     (order,) = found
-    return {axis: dim for dim, axis in enumerate(order)} if len(set(order)) == len(order) else None
+    parts = [part for part in order if part is not None]
+    return tuple(parts) if len(parts) == len(order) else None
+
+
+def _part(index: PrimExpr, axes: Sequence[Var], extents: Sequence[int]) -> Part | None:
+    """The part of an axis that an index is: the axis, a quotient, a remainder, or a remainder of a quotient."""
+    extent, stride = None, 1
+    if isinstance(index, IntImm) and index.value == 0:
+        return Part(0, 1, 1)
+    if isinstance(index, FloorMod) and isinstance(index.b, IntImm):
+        extent, index = index.b.value, index.a
+    if isinstance(index, FloorDiv) and isinstance(index.b, IntImm):
+        stride, index = index.b.value, index.a
+    if not isinstance(index, Var) or index not in axes:
+        return None
+    axis = axes.index(index)
+    if extents[axis] < 1 or extents[axis] % stride:
+        return None
+    rest = extents[axis] // stride
+    return Part(axis, rest if extent is None else min(extent, rest), stride)
 
 
 def parts_of_loops(op: ComputeOp, number: int, steps: Sequence[Step]) -> list[Part] | None:
@@ -197,7 +218,7 @@ class _Reads(Mutator):
         if known is None:
             return load
         layout, tensor = known
-        return ProducerLoad(tensor, tuple(layout.indices(load.indices)))
+        return ProducerLoad(tensor, tuple(layout.indices()))
 
 
 def rewritten(

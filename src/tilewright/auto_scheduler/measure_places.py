@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.auto_scheduler.measure import ProgramBuilder, ProgramRunner
+from tilewright.auto_scheduler.measure_programs import ProgramBuilder, ProgramRunner
 from tilewright.rpc.server import Server
 from tilewright.rpc.tracker import Tracker
 from tilewright.support.errors import TVMError

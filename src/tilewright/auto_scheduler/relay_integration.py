@@ -13,6 +13,13 @@ from typing import Any, ClassVar, Self
 from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.dispatcher import DispatchContext
 from tilewright.auto_scheduler.layout import layout_of_text, read_in
+from tilewright.auto_scheduler.loop_state import State
+from tilewright.auto_scheduler.packed_weights import (
+    before_packing,
+    scheduled_on_packed,
+    wanted_layouts,
+    with_free,
+)
 from tilewright.auto_scheduler.sketch_facts import FREE
 from tilewright.auto_scheduler.workload_registry import register_workload_tensors
 from tilewright.ir import IntImm
@@ -26,6 +33,7 @@ from tilewright.te.primfunc import post_order
 from tilewright.te.schedule import Schedule
 from tilewright.te.tensor import UNCHECKED, Tensor
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
+from tilewright.tuning.packing import Packing
 
 lazy.declare(
     __name__,
@@ -54,7 +62,8 @@ class TracingMode(Enum):
 
 class TracingEnvironment:
     """While it is entered, kernels are noted, and none is scheduled. func_name_to_wkl_key: workloads by the names of kernels.
-    wkl_key_to_input_names: inputs of workloads whose values matter."""
+    wkl_key_to_input_names: inputs of workloads whose values matter. constants: by the hash of a primitive function, the places of the
+    parameters that are constants in all its calls."""
 
     current: ClassVar[TracingEnvironment | None] = None
 
@@ -63,6 +72,7 @@ class TracingEnvironment:
         self.func_name_to_wkl_key: dict[str, str] = {}
         self.wkl_key_to_weight: dict[str, int] = {}
         self.wkl_key_to_input_names: dict[str, list[str]] = {}
+        self.constants: dict[int, set[int]] = {}
 
     def __enter__(self) -> Self:
         TracingEnvironment.current = self
@@ -108,6 +118,43 @@ def traverse_to_get_io_tensors(outs: Sequence[Tensor]) -> tuple[list[Tensor], bo
 def auto_schedule_topi(func_name: str, outs: Sequence[Tensor]) -> Schedule | None:
     """The te schedule of a computation by the current DispatchContext; None where it knows none. In a TracingEnvironment, the workload is
     noted instead. func_name: of the kernel."""
+    found = _program(func_name, outs)
+    if found is None:
+        return None
+    dag, state, has_free_layouts = found
+    given = has_free_layouts and getattr(_rewriting, "on", False)
+    option = LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if given else LayoutRewriteOption.NO_REWRITE
+    return dag.apply_steps_from_state(state, option)[0]
+
+
+def scheduled_kernel(
+    func_name: str, inputs: Sequence[Tensor], outs: Sequence[Tensor], free: Sequence[int] = ()
+) -> tuple[Schedule, list[Tensor]] | None:
+    """(the te schedule of a kernel by the current DispatchContext, its parameters); None where it knows none, and in a
+    TracingEnvironment, which notes the workload. free: the places of inputs that are constants, of which the environment notes that their
+    layouts are free. Inputs that `wanted_packings` chose layouts for are read in these."""
+    if TracingEnvironment.current is not None:
+        outs = with_free(outs, [inputs[i] for i in free])
+    before = before_packing(inputs, outs)
+    found = _program(func_name, before.outs)
+    if found is None:
+        return None
+    dag, state, _ = found
+    if before.packed:
+        return scheduled_on_packed(before, dag, state)
+    return dag.apply_steps_from_state(state)[0], [*inputs, *outs]
+
+
+def wanted_packings(
+    func_name: str, inputs: Sequence[Tensor], outs: Sequence[Tensor], constants: Sequence[int]
+) -> list[Packing]:
+    """The inputs of a kernel, among those that are constants, which the current DispatchContext wants in other layouts."""
+    found = _program(func_name, with_free(outs, [inputs[i] for i in constants]))
+    return [] if found is None else [layout.packing(inputs) for layout in wanted_layouts(found[0], found[1])]
+
+
+def _program(func_name: str, outs: Sequence[Tensor]) -> tuple[ComputeDAG, State, bool] | None:
+    """(a computation, its program, whether a compute says that layouts of its parameters are free); None where none is known."""
     tensors, has_free_layouts, reduces = traverse_to_get_io_tensors(outs)
     if not tensors:
         return None
@@ -126,11 +173,7 @@ def auto_schedule_topi(func_name: str, outs: Sequence[Tensor]) -> Schedule | Non
     if context is None or target is None:
         return None
     state = context.query(target, key, reduces, dag, func_name)
-    if state is None:
-        return None
-    given = has_free_layouts and getattr(_rewriting, "on", False)
-    option = LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if given else LayoutRewriteOption.NO_REWRITE
-    return dag.apply_steps_from_state(state, option)[0]
+    return None if state is None else (dag, state, has_free_layouts)
 
 
 def tensor_no_check_call(self: Tensor, *indices: Any) -> ProducerLoad:

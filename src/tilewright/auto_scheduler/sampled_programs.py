@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.auto_scheduler.compute_dag import ComputeDAG
+from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.dispatcher import ApplyHistoryBest
 from tilewright.auto_scheduler.loop_state import State
-from tilewright.auto_scheduler.measure import MeasureInput, ProgramMeasurer
+from tilewright.auto_scheduler.measure import MeasureInput
 from tilewright.auto_scheduler.measure_places import LocalBuilder, LocalRunner
 from tilewright.auto_scheduler.measure_record import RecordToFile
+from tilewright.auto_scheduler.measurer import ProgramMeasurer
 from tilewright.auto_scheduler.search_policy import SketchPolicy
 from tilewright.auto_scheduler.search_task import SearchTask, default_model
 from tilewright.support.errors import TVMError
@@ -54,7 +55,10 @@ class ApplyHistoryBestOrSample(ApplyHistoryBest):
         found = super().query(target, workload_key, has_complex_op, dag, func_name)
         if found is not None or not (has_complex_op or self.sample_simple_workloads):
             return found
-        task = SearchTask(compute_dag=dag, workload_key=workload_key, target=target, desc=func_name)
+        option = LayoutRewriteOption.get_target_default(target, True)
+        task = SearchTask(
+            compute_dag=dag, workload_key=workload_key, target=target, layout_rewrite_option=option, desc=func_name
+        )
         try:
             chosen = self._sampled(task)
         except TVMError:

@@ -13,7 +13,8 @@ from tilewright.auto_scheduler import classic_log
 from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomModel, StateModel
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
-from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult, ProgramMeasurer
+from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
+from tilewright.auto_scheduler.measurer import ProgramMeasurer
 from tilewright.auto_scheduler.sampling import Limits, Sampler
 from tilewright.auto_scheduler.sketch_rules import RULES, Condition, CustomRule, Problem, generate
 from tilewright.auto_scheduler.sketch_space import SketchSpace

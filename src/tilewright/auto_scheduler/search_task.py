@@ -13,8 +13,10 @@ from tilewright.auto_scheduler.cost_model.cost_model import CostModel, EngineMod
 from tilewright.auto_scheduler.cost_model.xgb_model import XGBModel
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.loop_state import State
-from tilewright.auto_scheduler.measure import MeasureCallback, ProgramBuilder, ProgramMeasurer, ProgramRunner
+from tilewright.auto_scheduler.measure import MeasureCallback
 from tilewright.auto_scheduler.measure_places import LocalBuilder, LocalRunner
+from tilewright.auto_scheduler.measure_programs import ProgramBuilder, ProgramRunner
+from tilewright.auto_scheduler.measurer import ProgramMeasurer
 from tilewright.auto_scheduler.search_policy import SearchPolicy, SketchPolicy
 from tilewright.auto_scheduler.task_inputs import registered_names
 from tilewright.auto_scheduler.workload_registry import make_workload_key, register_workload_tensors
@@ -72,7 +74,8 @@ class SearchTask:
     Given by a registered function (or its name) and its arguments, by a ComputeDAG, or by the key of a workload. target: the current one by
     default. hardware_params: by default the target's. desc: what the task is called in tables.
 
-    layout_rewrite_option: what is done with parameters whose layouts are free; by default, programs for CPUs copy them first.
+    layout_rewrite_option: what is done with parameters whose layouts are free; by default, programs for CPUs copy them first. With
+    REWRITE_FOR_PRE_TRANSFORMED they are measured on parameters that are packed before, as builds of models pack their weights.
     task_inputs: values that inputs are measured with, by name, or names of inputs whose values are registered (see task_inputs.py);
     task_inputs_overwrite: instead of those that are registered; task_inputs_save_to_file: they are written to files, too.
     """
@@ -113,11 +116,6 @@ class SearchTask:
         self.layout_rewrite_option = (
             option if layout_rewrite_option is None else LayoutRewriteOption(layout_rewrite_option)
         )
-        if self.layout_rewrite_option == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
-            raise TVMError(
-                "programs of a task have the same parameters, so layout_rewrite_option must be NO_REWRITE or INSERT_TRANSFORM_STAGE;"
-                " apply_best can make the best one with REWRITE_FOR_PRE_TRANSFORMED"
-            )
         self.task_input_names = registered_names(
             task_inputs, workload_key, task_inputs_overwrite, task_inputs_save_to_file
         )

@@ -61,7 +61,8 @@ class SketchSpace(Space[StateObject]):
         return self.sampler.dag
 
     def untuned(self) -> IRModule:
-        return self.program(self.dag.init_state)
+        schedule, args = self.dag.apply_steps_from_state(self.dag.init_state)
+        return IRModule.from_expr(schedule.to_prim_func(args))
 
     def program(self, candidate: StateObject) -> IRModule:
         schedule, args = self.dag.apply_steps_from_state(candidate, self.layout_rewrite)

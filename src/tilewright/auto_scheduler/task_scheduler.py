@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.auto_scheduler import classic_log
 from tilewright.auto_scheduler.compute_dag import ComputeDAG
 from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomModel
-from tilewright.auto_scheduler.measure import ProgramMeasurer
+from tilewright.auto_scheduler.measurer import ProgramMeasurer
 from tilewright.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
 from tilewright.auto_scheduler.search_task import SearchTask, TuningOptions, default_model
 from tilewright.auto_scheduler.task_scheduler_callbacks import (

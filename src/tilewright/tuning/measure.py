@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tilewright.ir import IRModule
 from tilewright.target import Target
+from tilewright.tuning.packing import Packing
 
 ENTRY = "tuned_kernel"
 """The name of the kernel in libraries that are measured."""
@@ -71,12 +72,16 @@ class Run(NamedTuple):
     reference: the library of the untuned kernel, whose outputs for the same inputs are compared with its own; None: they are not compared.
     beside: the library of the best candidate so far, whose runs alternate with its own; what seems to be faster is measured twice, and the
     second time counts.
+    packings, beside_packings: the parameters that the library, or the one beside it, takes in other layouts than the signature says. They
+    are packed before, so the time of that does not count.
     """
 
     library: Path
     signature: Signature
     reference: Path | None = None
     beside: Path | None = None
+    packings: tuple[Packing, ...] = ()
+    beside_packings: tuple[Packing, ...] = ()
 
 
 class Measured(NamedTuple):

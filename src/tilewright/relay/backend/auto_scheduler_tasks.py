@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from typing import Any
 
-from tilewright.auto_scheduler.compute_dag import ComputeDAG
+from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.relay_integration import TracingEnvironment, TracingMode
 from tilewright.auto_scheduler.search_task import SearchTask
@@ -17,6 +17,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.recorded import USE
+from tilewright.relay.backend.kernels.recorded_layouts import NAME, constants_of
 from tilewright.relay.backend.planning.plan import make_plan
 from tilewright.relay.backend.targets import config_of
 from tilewright.relay.expr import Function
@@ -39,7 +40,8 @@ def extract_tasks(
 ) -> tuple[list[SearchTask], list[int]]:
     """(the computations of a model's kernels as tasks, each once; how often a run of the model calls each).
 
-    The model is taken as a build takes it, after all passes: weights that a build packs are packed. So `relay.build` in
+    The model is taken as a build takes it, after all passes: weights that a build packs are packed. Layouts of weights that are constants
+    are free: programs are measured on weights in the layouts that fit their loops, to which builds convert them. So `relay.build` in
     `ApplyHistoryBest(log)`, with the option "relay.backend.use_auto_scheduler", finds the records of the tasks. Kernels of dynamic shapes
     and of external code have no tasks. params: weights by name. include_simple_tasks: also kernels without reductions.
     dump_workload_to_dag_log: a file that gets the texts of all workloads, as JSON. opt_level: of the passes. Raises TVMError for more than
@@ -63,7 +65,7 @@ def extract_tasks(
             workload_key=key,
             target=chosen,
             hardware_params=hardware_params,
-            layout_rewrite_option=0,
+            layout_rewrite_option=LayoutRewriteOption.get_target_default(chosen, True),
             desc=",".join(called),
         )
         for key, called in names.items()
@@ -76,8 +78,13 @@ def _trace(
 ) -> None:
     """Notes the workloads of a model's kernels, and how often each is called."""
     options = {**PassContext.current().config, USE: True}
-    with PassContext(opt_level=opt_level, config=options), config.targets[0], deep_recursion():
+    # Tasks are the kernels as they are before weights are packed for records.
+    context = PassContext(
+        opt_level=opt_level, config=options, disabled_pass=[*PassContext.current().disabled_pass, NAME]
+    )
+    with context, config.targets[0], deep_recursion():
         optimized, _ = optimize(mod, config, params)
+        env.constants = constants_of(optimized)
         with env:
             plan = make_plan(optimized, DeviceCompilers(optimized, config))
     te_compiler_update_weights(dict(Counter([call.kernel.name for call in plan.calls])), env)

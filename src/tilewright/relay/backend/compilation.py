@@ -20,6 +20,8 @@ from tilewright.relay.backend.byoc.external import ExternalCode, generate
 from tilewright.relay.backend.kernels.devices import DeviceCompilers
 from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, cached_object
+from tilewright.relay.backend.kernels.recorded import asks_records
+from tilewright.relay.backend.kernels.recorded_layouts import AutoSchedulerLayoutRewrite
 from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
 from tilewright.relay.backend.planning.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.planning.explicit_memory import values_again
@@ -96,6 +98,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *devices,
         transform.FuseOps(),
         *tuned(*([transform.SplitBatch()] if alone else []), transform.WidenKernels()),
+        *([AutoSchedulerLayoutRewrite(config.targets[0])] if alone and config is not None and asks_records() else []),
     ]
     return Passes(passes, name="relay.build")
 

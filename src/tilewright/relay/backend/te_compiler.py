@@ -42,6 +42,7 @@ from tilewright.relay.backend.program_plan import kept_plans
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import post_order
+from tilewright.relay.op.program.packed_layouts import auto_scheduler_layout_transform
 from tilewright.relay.rewriting import card_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support import cache as disk
@@ -94,17 +95,29 @@ def is_told_by_relay(func: Function) -> bool:
     return True
 
 
+def kernel_name(cards: Sequence[OpCard]) -> str:
+    """The name of the kernel of operators. Where weights were packed for a record, it is the same as without."""
+    named = [c for c in cards if not isinstance(c, auto_scheduler_layout_transform)] or cards
+    base = "_".join([type(c).type_key.replace(".", "_") for c in named]) or "copy"
+    if len(base) > NAME_LIMIT:
+        base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(named)) & 0xFFFF:04x}"
+    # With a prefix, since kernels are C symbols, and `tanh` and `exp` are functions of the C library.
+    return f"fused_{base}"
+
+
 def _prim_func(
     graph: TensorGraph,
     name: str,
     in_place: Sequence[int],
     sizes: Sequence[tir.Var],
     schedule: te.Schedule | None = None,
+    args: Sequence[te.Tensor] = (),
 ) -> tir.PrimFunc:
-    """The PrimFunc of a primitive function's tensors. It is unscheduled, unless the program gave a schedule."""
+    """The PrimFunc of a primitive function's tensors. It is unscheduled, unless the program gave a schedule. args: the parameters, if they
+    are not those of the graph."""
     attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
     if schedule is not None:
-        prim, attrs[IS_SCHEDULED] = schedule.to_prim_func([*graph.inputs, *graph.outputs]), True
+        prim, attrs[IS_SCHEDULED] = schedule.to_prim_func(list(args) or [*graph.inputs, *graph.outputs]), True
     else:
         # Sizes have 64 bits. With indices of two widths, analysis would not see which are equal.
         prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
@@ -237,9 +250,9 @@ class TECompiler:
         prim = None
         if database is not None and is_told_by_relay(func):
             prim = scheduled_by(database, _prim_func(graph, name, (), ()), name, self.target)
-        schedule = recorded(graph, name, self.target) if prim is None else None
-        if schedule is not None:
-            prim = _prim_func(graph, name, (), (), schedule)
+        found = recorded(graph, func, name, self.target) if prim is None else None
+        if found is not None:
+            prim = _prim_func(graph, name, (), (), *found)
         if prim is None:
             return None
         ops, traffic = compute_ops(graph.outputs), _argument_bytes(func, ())
@@ -267,11 +280,7 @@ class TECompiler:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
 
     def _name(self, cards: Sequence[OpCard]) -> str:
-        base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
-        if len(base) > NAME_LIMIT:
-            base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(cards)) & 0xFFFF:04x}"
-        # With a prefix, since kernels are C symbols, and `tanh` and `exp` are functions of the C library.
-        return self._unique(f"fused_{base}")
+        return self._unique(kernel_name(cards))
 
     def _unique(self, base: str) -> str:
         count = self.names.get(base, 0)

@@ -32,7 +32,17 @@ from tilewright.relay.op.data_dependent import counted, dynamic
 from tilewright.relay.op.images import detection, regions_of_interest, resize, sampling
 from tilewright.relay.op.layers import loss, neural, padding, pool
 from tilewright.relay.op.movement import arrange, create, indexing, like, repeating, reshaping, scatter, slicing, space
-from tilewright.relay.op.program import bounds, checks, compiler_regions, devices, host, manifest, marks, templates
+from tilewright.relay.op.program import (
+    bounds,
+    checks,
+    compiler_regions,
+    devices,
+    host,
+    manifest,
+    marks,
+    packed_layouts,
+    templates,
+)
 from tilewright.relay.op.quantization import quantized, quantized_math, quantized_products
 from tilewright.relay.op.registry import (
     register_alter_op_layout,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tilewright.runtime import Device, Module, NDArray, ndarray
 from tilewright.tuning.inputs import Values, difference, random_inputs
 from tilewright.tuning.measure import ENTRY, Failure, Measured, Run, Signature
+from tilewright.tuning.packing import Packing, packed
 
 KEPT = 4
 """Libraries that stay loaded, since they are likely to run again: references, and best candidates."""
@@ -49,9 +50,11 @@ class Plan:
 
 
 class _Timed(NamedTuple):
-    """A library that runs: its module, what measures one repeat of it, and seconds of a call, roughly: the least of `called` times."""
+    """A library that runs: its module, its arguments, what measures one repeat of it, and seconds of a call, roughly: the least of `called`
+    times."""
 
     module: Module
+    arrays: list[NDArray]
     repeat: Callable[[], float]
     seconds: float
     called: int = 1
@@ -81,7 +84,7 @@ class Bench:
             self._arrays = [ndarray.array(values, self._device) for values in self._inputs]
             self._signature = signature
         if reference is not None and _key(reference) not in self._expected:
-            self._expected[_key(reference)] = self._outputs(self._load(reference))
+            self._expected[_key(reference)] = self._outputs(self._load(reference), self._arrays)
 
     def measure(self, run: Run) -> Measured:
         """The times of a library. Raises what loading and running raise."""
@@ -90,17 +93,17 @@ class Bench:
 
     def _measured(self, run: Run) -> Measured:
         self.prepare(run.signature, run.reference)
-        module = self._load(run.library)
+        module, arrays = self._load(run.library), self._packed(run.packings)
         first = float("inf")
         if run.reference is not None:
             begun = time.perf_counter()
-            found = self._outputs(module)
+            found = self._outputs(module, arrays)
             first = time.perf_counter() - begun
             wrong = difference(run.signature, found, self._expected[_key(run.reference)])
             if wrong:
                 return Measured((), (), Failure.WRONG, wrong)
-        beside = self._timed_beside(run.beside) if run.beside is not None else None
-        candidate = self._timed(module)
+        beside = self._timed_beside(run.beside, run.beside_packings) if run.beside is not None else None
+        candidate = self._timed(module, arrays)
         # Calls of slow kernels would take most of the time of tuning, so each is made use of.
         fastest = min(first, candidate.seconds)
         if beside is not None and self._is_hopeless(fastest / beside.repeat(), 1):
@@ -137,43 +140,49 @@ class Bench:
         """A call, and a short repeat of few calls, may both have been interrupted; what is far slower was not only that."""
         return repeats <= 2 and slower > self._plan.hopeless * (4 if repeats == 1 else 1)
 
-    def _outputs(self, module: Module) -> list[Values]:
+    def _packed(self, packings: Sequence[Packing]) -> list[NDArray]:
+        """The arrays, of which some are in other layouts."""
+        arrays = list(self._arrays)
+        for place, old, new in packings:
+            arrays[place] = ndarray.array(packed(self._inputs[place], old, new), self._device)
+        return arrays
+
+    def _outputs(self, module: Module, arrays: list[NDArray]) -> list[Values]:
         """What a kernel computes. Its outputs have their first values before, since it may add to them."""
         signature = self._signature
         assert signature is not None
         for place in signature.outputs:
-            self._arrays[place].copyfrom(self._inputs[place])
-        module[ENTRY](*self._arrays)
-        return [self._arrays[place].numpy() for place in signature.outputs]
+            arrays[place].copyfrom(self._inputs[place])
+        module[ENTRY](*arrays)
+        return [arrays[place].numpy() for place in signature.outputs]
 
-    def _timed(self, module: Module) -> _Timed:
+    def _timed(self, module: Module, arrays: list[NDArray]) -> _Timed:
         """A library with as many calls in a repeat as the plan's time takes."""
         wanted, number = self._plan.min_repeat_ms / 1e3, 1
         # The first call may be slower than the others, and a single short one is not measured well.
         for share in (0.0, 0.02, 0.1):
-            seconds = self._once(module, number)()
+            seconds = self._once(module, arrays, number)()
             if seconds * number >= wanted / 2:
                 break
             number = max(math.ceil(max(share, 1e-3) * wanted / max(seconds, 1e-8)), 1)
-        return _Timed(
-            module, self._once(module, max(math.ceil(wanted / max(seconds, 1e-8)), self._plan.number, 1)), seconds
-        )
+        calls = max(math.ceil(wanted / max(seconds, 1e-8)), self._plan.number, 1)
+        return _Timed(module, arrays, self._once(module, arrays, calls), seconds)
 
-    def _timed_beside(self, path: Path) -> _Timed:
+    def _timed_beside(self, path: Path, packings: Sequence[Packing]) -> _Timed:
         key = _key(path)
         if key not in self._kept:
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = self._timed(self._load(path))
+            self._kept[key] = self._timed(self._load(path), self._packed(packings))
         found = self._kept.pop(key)
         self._kept[key] = found
-        found.module[ENTRY](*self._arrays)  # its code and data are in the caches again, as the candidate's are
+        found.module[ENTRY](*found.arrays)  # its code and data are in the caches again, as the candidate's are
         return found
 
-    def _once(self, module: Module, number: int) -> Callable[[], float]:
+    def _once(self, module: Module, arrays: list[NDArray], number: int) -> Callable[[], float]:
         """What measures seconds of a call, over so many calls."""
         # Not this object, which keeps what is returned here: arrays and sessions of boards go with the last reference to them.
-        flushed, arrays = self._plan.cache_flush_bytes, self._arrays
+        flushed = self._plan.cache_flush_bytes
         evaluator = module.time_evaluator(ENTRY, self._device, number, 1, cache_flush_bytes=flushed)
         if flushed or self._device.device_type != Device.kDLCPU:
             return lambda: evaluator(*arrays).results[0]

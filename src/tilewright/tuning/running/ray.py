@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.support.errors import TVMError
 from tilewright.support.files import kept_folder
 from tilewright.tuning.measure import Failure, Measured, Run, Runner
+from tilewright.tuning.packing import Packing
 from tilewright.tuning.running.local import LocalRunner
 from tilewright.tuning.running.measuring import Plan
 
@@ -75,6 +76,7 @@ class RayRunner(Runner):
                 stored[run.library],
                 stored[run.reference] if run.reference is not None else None,
                 stored[run.beside] if run.beside is not None else None,
+                (run.packings, run.beside_packings),
             )
             for run in runs
         ]
@@ -101,7 +103,7 @@ def _ray() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise TVMError("measuring in a Ray cluster needs the package ray: `pip install tilewright[farm]`") from error
+        raise TVMError("measuring in a Ray cluster needs the package ray: `pip install 'tilewright[farm]'`") from error
 
 
 class _Node:
@@ -133,6 +135,7 @@ def _measured(
     library: tuple[str, bytes],
     reference: tuple[str, bytes] | None,
     beside: tuple[str, bytes] | None,
+    packings: tuple[tuple[Packing, ...], tuple[Packing, ...]] = ((), ()),
 ) -> Measured:
     """A task of Ray."""
     global _node
@@ -140,7 +143,7 @@ def _measured(
         _node = _Node(settings)
     own = _node.path(library)
     assert own is not None
-    run = Run(own, signature, _node.path(reference), _node.path(beside))
+    run = Run(own, signature, _node.path(reference), _node.path(beside), *packings)
     (found,) = _node.runner.run([run])
     if own not in (run.reference, run.beside):
         own.unlink()

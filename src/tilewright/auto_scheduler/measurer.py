@@ -1,0 +1,80 @@
+"""The measurer: builds and runs programs of tasks, and keeps the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.auto_scheduler.loops import StateObject
+from tilewright.auto_scheduler.measure import BuildResult, MeasureCallback, MeasureInput, MeasureResult
+from tilewright.auto_scheduler.measure_programs import Fastest, ProgramBuilder, ProgramRunner, packings_of, untuned_of
+from tilewright.support.errors import TVMError
+from tilewright.tuning.measure import Source
+
+if TYPE_CHECKING:
+    from tilewright.auto_scheduler.search_task import SearchTask
+
+
+class ProgramMeasurer:
+    """Builds, runs and tells of it. A program counts only if its outputs are those of the one to which nothing was done.
+
+    best_states, best_seconds: the fastest program of each workload, and mean seconds of its calls. Raises TVMError after
+    `max_continuous_error` failures in a row.
+    """
+
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        runner: ProgramRunner,
+        callbacks: Sequence[MeasureCallback] = (),
+        verbose: int = 1,
+        max_continuous_error: int = 150,
+    ) -> None:
+        self.builder, self.runner, self.callbacks, self.verbose = builder, runner, list(callbacks or ()), verbose
+        self.max_continuous_error = max_continuous_error if max_continuous_error and max_continuous_error > 0 else 150
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was measured."""
+        self.count = self.errors = 0
+        self.best_states: dict[str, StateObject] = {}
+        self.best_seconds: dict[str, float] = {}
+        self._references: dict[str, Path] = {}
+        self._fastest: dict[str, Fastest] = {}
+
+    def measure(self, task: SearchTask, policy: Any, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
+        """The results of programs of a task."""
+        self._need_reference(task)
+        builds = self.builder.build(inputs, self.verbose)
+        results = self.runner.measure(inputs, builds, self._references, self._fastest)
+        for inp, build, result in zip(inputs, builds, results, strict=True):
+            self._note(inp, build, result)
+        for callback in self.callbacks:
+            callback.callback(policy, inputs, results)
+        if self.errors > self.max_continuous_error:
+            raise TVMError(
+                f"{self.errors} programs of {task.workload_key} failed one after the other; the last one: {results[-1].error_msg}"
+            )
+        return results
+
+    def _need_reference(self, task: SearchTask) -> None:
+        if task.workload_key in self._references:
+            return
+        (built,) = self.builder.compile([Source(untuned_of(task), task.target)])
+        if built.path is None:
+            raise TVMError(f"{task.workload_key} cannot be tuned: its plain program is not built: {built.message}")
+        self._references[task.workload_key] = built.path
+
+    def _note(self, inp: MeasureInput, build: BuildResult, result: MeasureResult) -> None:
+        key, seconds = inp.task.workload_key, result.seconds
+        self.count += 1
+        self.errors = self.errors + 1 if result.error_no else 0
+        if seconds < self.best_seconds.get(key, float("inf")):
+            self.best_seconds[key], self.best_states[key] = seconds, inp.state
+            if build.filename is not None:
+                self._fastest[key] = Fastest(Path(build.filename), seconds, packings_of(inp))
+        if self.verbose > 0:
+            flops = inp.task.compute_dag.flop_ct / 1e9
+            best = flops / self.best_seconds[key] if key in self.best_seconds else 0.0
+            print(f"No: {self.count}\tGFLOPS: {flops / seconds:.2f} / {best:.2f}\tresults: {result}", flush=True)
