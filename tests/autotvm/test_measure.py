@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,9 @@ from tests.autotvm import templates
 from tilewright import autotvm, te
 from tilewright.autotvm.measure import create_measure_batch
 from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput
+from tilewright.rpc.server import Server
+from tilewright.rpc.tracker import Tracker
+from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 
 
@@ -165,24 +171,106 @@ def test_a_tuner_whose_best_is_built(tmp_path: Path) -> None:
         assert tvm.build(*templates.matmul(32))
 
 
-def test_a_runner_through_a_tracker() -> None:
-    from tilewright.rpc.server import Server
-    from tilewright.rpc.tracker import Tracker
-
+@contextmanager
+def board() -> Iterator[tuple[Tracker, Server]]:
     tracker = Tracker(port=9190, port_end=9290, silent=True)
     server = Server(key="board", tracker_addr=("127.0.0.1", tracker.port), port=9090, port_end=9190, silent=True)
+    try:
+        yield tracker, server
+    finally:
+        server.terminate()
+        tracker.terminate()
+
+
+def through(runner: Any, count: int = 1) -> list[Any]:
+    """The results of good configurations by a runner."""
     task = templates.task(16)
-    runner = autotvm.RPCRunner("board", "127.0.0.1", tracker.port, timeout=60, number=2, repeat=1, cooldown_interval=0)
     options = autotvm.measure_option(autotvm.LocalBuilder(60, 1), runner)
     try:
         batch = create_measure_batch(task, options)
-        (result,) = batch([MeasureInput(task.target, task, task.config_space.get(3))])
-        assert result.error_no == 0, result
-        from tilewright.autotvm.measure.measure_methods import check_remote
-
-        assert check_remote("llvm", "board", "127.0.0.1", tracker.port)
+        return batch([MeasureInput(task.target, task, task.config_space.get(3 + i)) for i in range(count)])
     finally:
         runner.close()
         options["builder"].close()
-        server.terminate()
-        tracker.terminate()
+
+
+def test_a_runner_through_a_tracker() -> None:
+    from tilewright.autotvm.measure.measure_methods import check_remote
+
+    with board() as (tracker, _):
+        address = "127.0.0.1", tracker.port
+        loader = autotvm.measure.default_module_loader()
+        for given in (None, loader):
+            (result,) = through(
+                autotvm.RPCRunner(
+                    "board", *address, timeout=60, number=2, repeat=1, cooldown_interval=0, module_loader=given
+                )
+            )
+            assert result.error_no == 0, result
+        assert check_remote("llvm", "board", *address)
+
+
+def test_a_loader_prepares_the_board_for_each_library() -> None:
+    seen: list[str] = []
+
+    def reset(remote: Any, build_result: Any) -> None:
+        seen.append(Path(build_result.filename).name)
+        assert remote.device("cpu", 0).exist
+
+    loader = autotvm.measure.default_module_loader(pre_load_function=reset)
+    results = through(autotvm.LocalRunner(timeout=60, number=2, repeat=3, cooldown_interval=0, module_loader=loader), 2)
+    assert [r.error_no for r in results] == [0, 0], results
+    assert len(seen) == 2 and all([len(r.costs) == 3 and min(r.costs) > 0 for r in results])
+
+
+def test_a_loader_of_the_user() -> None:
+    """It needs no tracker, and what it raises is the result of the measurement."""
+    left: list[str] = []
+
+    @contextmanager
+    def load(remote_kwargs: Any, build_result: Any) -> Iterator[Any]:
+        assert remote_kwargs["device_key"] == "none"
+        if left:
+            raise ConnectionError("the board is not there")
+        try:
+            yield SimpleNamespace(device=tvm.device), tvm.runtime.load_module(build_result.filename)
+        finally:
+            left.append(build_result.filename)
+
+    runner = autotvm.RPCRunner("none", "127.0.0.1", 1, number=2, repeat=1, cooldown_interval=0, module_loader=load)
+    good, bad = through(runner, 2)
+    assert good.error_no == 0 and len(left) == 1
+    assert bad.error_no == MeasureErrorNo.RUNTIME_DEVICE and bad.costs == ("ConnectionError: the board is not there",)
+
+
+def test_a_loader_that_hangs_is_given_up() -> None:
+    @contextmanager
+    def load(*_: Any) -> Iterator[Any]:
+        time.sleep(30)
+        yield
+
+    (result,) = through(autotvm.LocalRunner(timeout=0.2, cooldown_interval=0, module_loader=load))
+    assert result.error_no == MeasureErrorNo.RUN_TIMEOUT and "took more than 0.4 s" in result.costs[0]
+
+
+def test_checks_of_devices() -> None:
+    from tilewright.autotvm.measure.measure_methods import gpu_verify_pass, set_cuda_target_arch, vtcm_verify_pass
+    from tilewright.autotvm.task.space import InstantiationError
+
+    @tvm.script.ir_module
+    class Module:
+        @T.prim_func
+        def main(a: T.Buffer((64,), "float32")) -> None:
+            i = T.launch_thread("threadIdx.x", 64)
+            vtcm = T.allocate([64], "float32", "global.vtcm")
+            vtcm_1 = T.Buffer((64,), "float32", data=vtcm, scope="global.vtcm")
+            vtcm_1[i] = a[i]
+
+    gpu_verify_pass(max_threads_per_block=64)(Module)
+    with pytest.raises(InstantiationError, match="beyond the limits of the GPU"):
+        gpu_verify_pass(max_threads_per_block=32)(Module)
+    vtcm_verify_pass(vtcm_capacity=256)(Module)
+    with pytest.raises(InstantiationError, match="more than the 255 bytes of the VTCM"):
+        vtcm_verify_pass(vtcm_capacity=255)(Module)
+    with pytest.raises(ValueError, match="-arch=sm_80"):
+        set_cuda_target_arch("sm_80")

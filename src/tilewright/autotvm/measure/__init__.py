@@ -8,7 +8,8 @@ lazy.declare(
         name: f"tilewright.autotvm.measure.{module}:{name}"
         for module, names in {
             "measure": "MeasureErrorNo MeasureInput MeasureResult create_measure_batch",
-            "measure_methods": "LocalBuilder LocalRunner RPCRunner measure_option request_remote",
+            "executor": "Executor",
+            "measure_methods": "LocalBuilder LocalRunner RPCRunner default_module_loader measure_option request_remote",
         }.items()
         for name in names.split()
     },
