@@ -135,6 +135,9 @@ class Clock:
     def __getitem__(self, name: str) -> Callable[..., None]:
         return lambda a, b: None
 
+    def implements_function(self, name: str) -> bool:
+        return False
+
     def time_evaluator(self, name: str, device: Any, number: int, repeat: int, **_: Any) -> Callable[..., Any]:
         def timed(*args: Any) -> Any:
             self.calls += 1

@@ -35,8 +35,9 @@ class ArgInfo(ABC):
 
     @staticmethod
     def from_entry_func(mod: IRModule, remove_preproc: bool = True) -> list[ArgInfo]:
-        """The parameters of the function that is tuned: the only one, or that named "main". remove_preproc: no effect, since no rule here
-        adds blocks that run before the kernel. Raises TVMError where there is no such function."""
+        """The parameters of the function that is tuned: the only one, or that named "main". remove_preproc: no effect:
+        libraries that are measured take weights in new layouts as arrays of the first shape (`tuning.weight_layouts`). Raises TVMError
+        where there is no such function."""
         functions = {g.name_hint: f for g, f in mod.functions.items() if isinstance(f, PrimFunc)}
         func = next(iter(functions.values())) if len(functions) == 1 else functions.get("main")
         if func is None:

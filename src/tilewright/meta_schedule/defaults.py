@@ -24,7 +24,9 @@ def kind_of(target: Target | None) -> str:
     name = target.kind.name
     if name in GPUS:
         return "cuda"
-    if name in ("llvm", "c", "hexagon", "interp"):
+    if name == "hexagon":
+        return "hexagon"
+    if name in ("llvm", "c", "interp"):
         features = target.features if name == "llvm" else ()
         return next((kind for kind, (feature, _) in INTRINSICS.items() if feature in features), "llvm")
     raise ValueError(f"there are no default rules for the target kind {name!r}: give the space generator rules")
@@ -32,14 +34,14 @@ def kind_of(target: Target | None) -> str:
 
 def _checked(kind: str) -> bool:
     """Whether a kind is a GPU. Raises ValueError for an unknown one."""
-    known = ("llvm", "cuda", *INTRINSICS)
+    known = ("llvm", "cuda", "hexagon", *INTRINSICS)
     if kind not in known:
         raise ValueError(f"defaults are known for {', '.join(known)}, but {kind!r} was given")
     return kind == "cuda"
 
 
 def schedule_rules(kind: str) -> list[R.ScheduleRule]:
-    """The rules of "llvm", "cuda" or one of INTRINSICS, in the order in which they are applied."""
+    """The rules of "llvm", "cuda", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             R.ApplyCustomRule(),
@@ -58,10 +60,19 @@ def schedule_rules(kind: str) -> list[R.ScheduleRule]:
             R.AutoBind(256, [32, 64, 128, 256, 512, 1024]),
         ]
     staged = R.ReuseType("may", [1, 2], "global")
-    return [
+    inlined = [
         R.ApplyCustomRule(),
         R.InlineConstantScalars(),
         R.AutoInline(False, True, True, True, True, True, ["tir.exp"]),
+    ]
+    if kind == "hexagon":
+        return [
+            *inlined,
+            R.MultiLevelTilingWideVector("SRSRS", 1024, 128, None, staged),
+            R.ParallelizeVectorizeUnroll(16, 128, [0, 16, 64, 512], True),
+        ]
+    return [
+        *inlined,
         R.AddRFactor(16, 64),
         *[
             R.MultiLevelTilingWithIntrin(INTRINSICS[k][1], "SSRSRS", None, 64, None, None, staged)
@@ -75,7 +86,7 @@ def schedule_rules(kind: str) -> list[R.ScheduleRule]:
 
 
 def postprocs(kind: str) -> list[P.Postproc]:
-    """The post-processors of "llvm", "cuda" or one of INTRINSICS, in the order in which they are applied."""
+    """The post-processors of "llvm", "cuda", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             P.DisallowDynamicLoop(),
@@ -90,11 +101,13 @@ def postprocs(kind: str) -> list[P.Postproc]:
         P.RewriteParallelVectorizeUnroll(),
         P.RewriteReductionBlock(),
         *([P.RewriteTensorize(vectorize_init_loop=True)] if kind in INTRINSICS else []),
+        P.RewriteLayout(),
+        *([P.VerifyVTCMLimit(), P.DisallowAsyncStridedMemCopy()] if kind == "hexagon" else []),
     ]
 
 
 def mutators(kind: str) -> dict[M.Mutator, float]:
-    """The mutators of "llvm", "cuda" or one of INTRINSICS, and how likely each is chosen."""
+    """The mutators of "llvm", "cuda", "hexagon" or one of INTRINSICS, and how likely each is chosen."""
     if _checked(kind):
         return {M.MutateTileSize(): 0.9, M.MutateUnroll(): 0.08, M.MutateThreadBinding(): 0.02}
     return {

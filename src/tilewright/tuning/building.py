@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.support.processors import usable_processors
 from tilewright.support.workers import Ending, Job, Options, Outcome, Pool
-from tilewright.tuning.measure import ENTRY, Builder, Built, Failure, Source
+from tilewright.tuning.measure import Builder, Built, Failure, Source
 
 MEMORY = 4 << 30
 """Bytes that a compilation may take."""
@@ -18,7 +18,8 @@ Compile = Callable[[Source, Path], Path]
 
 
 def compile_kernel(source: Source, path: Path) -> Path:
-    """The library of a scheduled program: its single function is named ENTRY. It is linked as the target's loader takes it.
+    """The library of a scheduled program: its single function is named ENTRY. It is linked as the target's loader takes it. Copies of
+    weights into other layouts are functions of their own (`weight_layouts`).
 
     Raises TVMError where it cannot be compiled, or linked on this machine.
     """
@@ -27,6 +28,7 @@ def compile_kernel(source: Source, path: Path) -> Path:
     from tilewright.support.object_kind import COFF, MACH_O
     from tilewright.tir.function import IN_PLACE
     from tilewright.tuning.inputs import kernel_of
+    from tilewright.tuning.weight_layouts import measured_module
 
     host = host_target(source.target)
     suffixes = {MACH_O: ".dylib", COFF: ".dll"}
@@ -34,7 +36,7 @@ def compile_kernel(source: Source, path: Path) -> Path:
     library = path.with_suffix(suffix)
     # It is measured with arrays that are apart.
     kernel = kernel_of(source.program).without_attr(IN_PLACE)
-    build(kernel, target=source.target, name=ENTRY).export_library(library)
+    build(measured_module(kernel), target=source.target).export_library(library)
     return library
 
 

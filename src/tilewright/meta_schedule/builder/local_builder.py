@@ -17,7 +17,8 @@ from tilewright.support.workers import Job
 from tilewright.target import Target
 from tilewright.tuning import building
 from tilewright.tuning.inputs import kernel_of
-from tilewright.tuning.measure import ENTRY, Built, Source
+from tilewright.tuning.measure import Built, Source
+from tilewright.tuning.weight_layouts import measured_module
 
 T_BUILD = Callable[[IRModule, Target, Mapping[str, Any] | None], Module]
 T_EXPORT = Callable[[Module], str]
@@ -94,10 +95,10 @@ def _kept(built: Built) -> BuilderResult:
 
 
 def default_build(mod: IRModule, target: Target, _params: Mapping[str, Any] | None) -> Module:
-    """The runtime module of a kernel."""
+    """The runtime module of a kernel, which takes weights in their new layouts."""
     from tilewright.driver.build_module import build
 
-    module: Module = build(kernel_of(mod), target=target, name=ENTRY)
+    module: Module = build(measured_module(kernel_of(mod)), target=target)
     return module
 
 

@@ -15,6 +15,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tuning.cost_model import TreeModel, default_model
 from tilewright.tuning.features import Rows, features, host_threads
+from tilewright.tuning.weight_layouts import without_copies
 
 if TYPE_CHECKING:
     from tilewright.meta_schedule.runner import RunnerResult
@@ -77,7 +78,9 @@ class XGBModel(CostModel, kind="xgb"):
     def predict(self, context: TuneContext, candidates: list[MeasureCandidate]) -> Scores:
         if not candidates:
             return np.zeros(0)
-        return np.array(self._engine.predict([c.sch.mod for c in candidates], _target_of(context)), np.float64)
+        return np.array(
+            self._engine.predict([without_copies(c.sch.mod) for c in candidates], _target_of(context)), np.float64
+        )
 
     def update(self, context: TuneContext, candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         if not candidates or context.mod is None:
@@ -85,7 +88,7 @@ class XGBModel(CostModel, kind="xgb"):
         target = _target_of(context)
         threads = min(host_threads(), target.cpu.threads)
         seconds = [float(np.median(r.run_secs)) if r.run_secs else float("inf") for r in results]
-        rows = [features(c.sch.mod, target, threads) for c in candidates]
+        rows = [features(without_copies(c.sch.mod), target, threads) for c in candidates]
         self._learn(_Learned(shash2hex(context.mod), rows, seconds, threads))
 
     def _learn(self, batch: _Learned) -> None:

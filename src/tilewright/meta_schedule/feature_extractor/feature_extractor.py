@@ -12,6 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.runtime import NDArray, ndarray
 from tilewright.support.errors import TVMError
 from tilewright.tuning.features.columns import features_of, host_threads, names
+from tilewright.tuning.weight_layouts import without_copies
 
 if TYPE_CHECKING:
     from tilewright.meta_schedule.search_strategy.candidate import MeasureCandidate
@@ -78,7 +79,7 @@ class PerStoreFeature(FeatureExtractor, kind="per-store-feature"):
     def _rows(self, context: TuneContext, mod: IRModule) -> np.ndarray[Any, Any]:
         assert context.target is not None
         found = features_of(
-            mod,
+            without_copies(mod),
             context.target,
             min(context.target.cpu.threads, host_threads()),
             self.buffers_per_store,

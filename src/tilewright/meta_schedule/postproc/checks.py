@@ -5,12 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tilewright.arith import detect_linear_equation
 from tilewright.driver import lower
+from tilewright.ir.transform import PassContext
 from tilewright.meta_schedule.blocks import is_bound, note
 from tilewright.meta_schedule.postproc.postproc import Postproc
-from tilewright.node import nodes_of
+from tilewright.node import Visitor, nodes_of, on
 from tilewright.support.errors import TVMError
-from tilewright.tir import Block, For, IntImm, PrimFunc
+from tilewright.tir import AttrStmt, Block, BufferLoad, BufferStore, For, IntImm, PrimExpr, PrimFunc, Ramp
 from tilewright.tir.analysis import calculate_allocated_bytes, verify_gpu_code
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.facts.leaves import leaves
@@ -60,6 +62,79 @@ class VerifyVTCMLimit(Postproc):
             return True
         sizes = calculate_allocated_bytes(sch.mod)
         return all([int(by_scope.get("global.vtcm", 0)) <= limit for by_scope in sizes.values()])
+
+
+class DisallowAsyncStridedMemCopy(Postproc):
+    """Refuses schedules whose lowered programs copy what is not one run of elements, in the source or in the destination, where the copy is
+    asynchronous: engines for such copies take runs. Refuses schedules that cannot be lowered, too."""
+
+    def apply(self, sch: Schedule) -> bool:
+        config = {**PassContext.current().config, "tir.use_async_copy": False}
+        try:
+            with PassContext(config=config):
+                lowered = lower(sch.mod)
+        except TVMError:
+            return False
+        copies = _AsyncCopies()
+        for func in lowered.functions.values():
+            if isinstance(func, PrimFunc):
+                copies.visit(func.body)
+        return not copies.strided
+
+
+class _AsyncCopies(Visitor):
+    """Whether an asynchronous copy has strides."""
+
+    def __init__(self) -> None:
+        self.strided = False
+        self._loops: list[For] | None = None
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        """Copies are statements."""
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        outer = self._loops
+        if s.attr_key == "async_commit_queue_scope":
+            self._loops = []
+        self.visit(s.body)
+        self._loops = outer
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        outer = self._loops
+        if outer is not None:
+            self._loops = [*outer, s]
+        self.visit(s.body)
+        self._loops = outer
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        if self._loops is None or not isinstance(s.value, BufferLoad):
+            return
+        runs = [_is_run(x.indices, self._loops) for x in (s, s.value)]
+        self.strided = self.strided or not all(runs)
+
+
+def _is_run(indices: tuple[PrimExpr, ...], loops: list[For]) -> bool:
+    """Whether an access in loops is to one element after the other. indices: of a flat buffer."""
+    if len(indices) != 1:
+        return False
+    (index,), step = indices, 1
+    if isinstance(index, Ramp):
+        if not (isinstance(index.stride, IntImm) and index.stride.value == 1):
+            return False
+        index, step = index.base, index.dtype.lanes
+    for loop in reversed(loops):
+        extent = loop.extent
+        if isinstance(extent, IntImm) and extent.value == 1:
+            continue
+        found = detect_linear_equation(index, [loop.loop_var])
+        if not found or not isinstance(found[0], IntImm) or found[0].value != step or not isinstance(extent, IntImm):
+            return False
+        step *= extent.value
+    return True
 
 
 def _of_type(sch: Schedule, kind: Any) -> list[Any]:

@@ -1,12 +1,17 @@
-"""Functions on schedules beside the methods: whether a block exists, and whether it is an output."""
+"""Functions on schedules beside the methods: whether a block exists, and whether it is an output; the layout that fits loops."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.ir import PrimExpr
+    from tilewright.tir.buffer import Buffer
+    from tilewright.tir.schedule.index_map import IndexMap
     from tilewright.tir.schedule.schedule import Schedule
     from tilewright.tir.schedule.trace import BlockRV
+    from tilewright.tir.stmt import For
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
@@ -23,3 +28,17 @@ def is_output_block(sch: Schedule, block: BlockRV | str) -> bool:
     ref = sch.block(sch.get_block(block) if isinstance(block, str) else block)
     own = set(scope_root(ref).stmt.alloc_buffers)
     return any([b not in own for b in written_buffers(ref.stmt)])
+
+
+def suggest_index_map(
+    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
+) -> IndexMap | None:
+    """The layout of a buffer in which a loop nest reads elements one after the other.
+
+    indices: of the access, in the variables of the loops, which stand outermost first. A digit of the element's number becomes a dimension,
+    in the order of the loops: of B[k, j] in the loops j, k0, k1 with k = 4 * k0 + k1 the layout is [j, k // 4, k % 4]. None where the map
+    is not found: the loops do not reach each element by one place each, there is a condition, or an extent is not known.
+    """
+    from tilewright.tir.schedule.facts.suggested_layout import suggested
+
+    return suggested(buffer, indices, loops, predicate)

@@ -14,6 +14,7 @@ from tilewright.runtime import Device, Module, NDArray, ndarray
 from tilewright.tuning.inputs import Values, difference, random_inputs
 from tilewright.tuning.measure import ENTRY, Failure, Measured, Run, Signature
 from tilewright.tuning.packing import Packing, packed
+from tilewright.tuning.weight_layouts import layout_function
 
 KEPT = 4
 """Libraries that stay loaded, since they are likely to run again: references, and best candidates."""
@@ -93,7 +94,8 @@ class Bench:
 
     def _measured(self, run: Run) -> Measured:
         self.prepare(run.signature, run.reference)
-        module, arrays = self._load(run.library), self._packed(run.packings)
+        module = self._load(run.library)
+        arrays = self._arguments(module, run.packings)
         first = float("inf")
         if run.reference is not None:
             begun = time.perf_counter()
@@ -140,11 +142,15 @@ class Bench:
         """A call, and a short repeat of few calls, may both have been interrupted; what is far slower was not only that."""
         return repeats <= 2 and slower > self._plan.hopeless * (4 if repeats == 1 else 1)
 
-    def _packed(self, packings: Sequence[Packing]) -> list[NDArray]:
-        """The arrays, of which some are in other layouts."""
+    def _arguments(self, module: Module, packings: Sequence[Packing]) -> list[NDArray]:
+        """The arrays as a library takes them: some in other layouts, which are given, or which it has functions for."""
         arrays = list(self._arrays)
         for place, old, new in packings:
             arrays[place] = ndarray.array(packed(self._inputs[place], old, new), self._device)
+        for place, array in enumerate(arrays):
+            if module.implements_function(layout_function(place)):
+                arrays[place] = ndarray.empty(array.shape, array.dtype, self._device)
+                module[layout_function(place)](array, arrays[place])
         return arrays
 
     def _outputs(self, module: Module, arrays: list[NDArray]) -> list[Values]:
@@ -173,7 +179,8 @@ class Bench:
         if key not in self._kept:
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = self._timed(self._load(path), self._packed(packings))
+            module = self._load(path)
+            self._kept[key] = self._timed(module, self._arguments(module, packings))
         found = self._kept.pop(key)
         self._kept[key] = found
         found.module[ENTRY](*found.arrays)  # its code and data are in the caches again, as the candidate's are

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir import (
+    AllocateConst,
     Block,
     BlockRealize,
     Buffer,
@@ -252,15 +253,15 @@ def only_child(loop: Any) -> Any | None:
 
 
 def body_list(stmt: Any) -> list[Any]:
-    """The statements of a body in order, below the buffers that it declares."""
-    while type(stmt) is DeclBuffer:
+    """The statements of a body in order, below the buffers that it declares and the constants that it has."""
+    while type(stmt) in (DeclBuffer, AllocateConst):
         stmt = stmt.body
     return list(stmt.seq) if hasattr(stmt, "seq") else [stmt]
 
 
 def with_statements(body: Stmt, statements: list[Stmt]) -> Any:
-    """A body with other statements, below the buffers that it declares."""
-    if type(body) is DeclBuffer:
+    """A body with other statements, below the buffers that it declares and the constants that it has."""
+    if isinstance(body, (DeclBuffer, AllocateConst)):
         return body.replace(body=with_statements(body.body, statements))
     return seq_of(statements)
 
