@@ -45,6 +45,12 @@ def test_a_model_is_tuned_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     # What was the fastest is measured again.
     assert len(set(texts)) == 6
     assert command("bench", model, "--records", log, "--no-peer", "--duration", "0.1").code == 0
+    # Which record is faster than the untuned kernel is chance here.
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    log.write_text("\n".join([json.dumps({**line, "untuned": 1.0} if "task" in line else line) for line in lines]))
+    assert command("compile", model, "--records", log, "-o", library).code == 0
+    used = len({line["task"] for line in lines if "seconds" in line})
+    assert f", {used} of them from records" in command("inspect", library).out
 
 
 def test_operators_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ def inspected(path: Path) -> dict[str, Any]:
         "functions": functions,
         "kernels": len(kernels),
         "distinct_kernels": len({k["name"] for k in kernels}),
+        "kernels_from_records": len({k["name"] for k in kernels if "record" in k}),
         "flops": sum([int(k["flops"]) for k in kernels]) if model.get("executor") != "vm" else None,
         "bytes": {
             "file": path.stat().st_size,
@@ -144,7 +145,8 @@ def rendered(found: dict[str, Any]) -> list[Any]:
         parts.append(f"CPU features: {', '.join(target.get('features', [])) or 'none beyond the architecture'}")
     if found["kernels"]:
         calls = f" calls of {found['distinct_kernels']}" if found["executor"] != "vm" else ""
-        parts.append(f"kernels: {found['kernels']}{calls}")
+        recorded = f", {n} of them from records" if (n := found["kernels_from_records"]) else ""
+        parts.append(f"kernels: {found['kernels']}{calls}{recorded}")
     sizes = (
         f"sizes: file {in_bytes(size['file'])}, code {in_bytes(size['code'])}, constants {in_bytes(size['constants'])}"
     )
