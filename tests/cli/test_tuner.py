@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cli.command import command, dense_model
+from tests.support.test_workers import until
 from tilewright import relay, rpc
 from tilewright.cli.bandwidth import Bandwidth
 from tilewright.cli.measuring import Contestant
@@ -27,7 +28,7 @@ from tilewright.cli.tuner.history import Candidate, History, Point
 from tilewright.cli.tuner.kernels import Row, kernel_table, letters_needed, shortened, worth_first
 from tilewright.cli.tuner.operators import Call, Tensor, module_of, parse
 from tilewright.cli.tuner.report import TuningPage
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 from tilewright.support.pinned import Pinned
 from tilewright.target import Target
 from tilewright.tuning.allocation import Progress
@@ -326,6 +327,11 @@ def test_both_models_run_on_a_board(tmp_path: Path) -> None:
             assert [c.name for c in (untuned, tuned)] == ["untuned", "tuned"]
             assert all([c.seconds > 0 and len(c.milliseconds) >= found.turns for c in (untuned, tuned)])
             assert 0.01 < found.median < 100
+        server.terminate()
+        where = f"with the key 'b' at the tracker 127.0.0.1:{tracker.port}"
+        assert until(lambda: not rpc.connect_tracker("127.0.0.1", tracker.port).summary()["server_info"])
+        with pytest.raises(RPCError, match=f"^there is no board {where}$"), board.contestants({}, "fp32", Feed()):
+            pass
     finally:
         server.terminate()
         tracker.terminate()

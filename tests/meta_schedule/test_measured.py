@@ -24,6 +24,7 @@ from tilewright.meta_schedule.utils import remove_build_dir
 from tilewright.rpc.server import Server
 from tilewright.rpc.tracker import Tracker
 from tilewright.runtime import load_module
+from tilewright.support.errors import RPCError
 from tilewright.target import Target
 from tilewright.tuning.measure import ENTRY
 
@@ -160,6 +161,14 @@ def test_measured_on_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         timed.close()
         assert found[0].run_secs == [1.0, 2.0]
         assert found[1].run_secs is not None and len(found[1].run_secs) == 4 and max(found[1].run_secs) < 1
+        # The next batch knows the board of the first one.
+        server.terminate()
+        assert until(lambda: config.count_num_servers() == 0)
+        monkeypatch.setattr("tilewright.tuning.running.rpc.COMES_BACK", 0.1)
+        (gone,) = runner.run([input_of(elementwise(4, 4), path)])
+        with pytest.raises(RPCError, match=rf"any more \(lost: 127.0.0.1:{server.port}\), and none came back"):
+            gone.result()
+        runner.close()
     finally:
         server.terminate()
         tracker.terminate()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from tilewright import relay, te
 from tilewright.contrib.graph_executor import GraphModule
 from tilewright.ir import IRModule
 from tilewright.relay.backend.model_program import ModelProgram
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
+from tilewright.tuning.measure import Measured, Run
 from tilewright.tuning.program import Program, Variant, decide
 from tilewright.tuning.task import Task
 
@@ -91,6 +92,19 @@ def test_a_time_that_is_too_good_is_measured_again() -> None:
         return 0.1 if pair == (0, 1) and calls[pair] == 1 else 2.0 if pair == (0, 1) else 1.0
 
     assert decide(Layers(), Names(), Formula(lucky)).given == {}
+
+
+def test_boards_that_are_gone_end_the_trials() -> None:
+    class Leaving(Formula):
+        def run(self, runs: Sequence[Run]) -> list[Measured]:
+            if self.calls > 4:
+                raise RPCError("there is no board")
+            return super().run(runs)
+
+    program, kept = Layers(), list[dict[str, Any]]()
+    with pytest.raises(RPCError):
+        decide(program, Names(), Leaving(lambda pair: SECONDS[pair]), keep=lambda given, _: kept.append(dict(given)))
+    assert kept == [{"second.form": 1}]
 
 
 def test_kernels_that_do_not_run() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.tuning.numbers import Formula, Ignorant, Names, Pairs, Perfect, best, task
 from tilewright import te
 from tilewright.ir import IRModule
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tuning import log
@@ -213,6 +213,33 @@ def test_what_waits_for_a_board_when_the_time_is_over_is_left_out(func: PrimFunc
     begun = time.monotonic()
     session.run(Limits(seconds=2.0, batch=64, search=0.0))
     assert time.monotonic() - begun < 10 and 4 <= len(session.records) < 60
+
+
+class Leaving(Formula):
+    """Boards that measure 20 kernels, lose two, and are gone."""
+
+    apart = True
+
+    def submit(self, run: Run) -> Future[Measured]:
+        if self.calls < 20:
+            return super().submit(run)
+        self.calls += 1
+        found: Future[Measured] = Future()
+        if self.calls < 23:
+            found.set_result(Measured((), (), Failure.LOST, "the board is gone"))
+        else:
+            found.set_exception(RPCError("there is no board"))
+        return found
+
+
+def test_boards_that_are_gone_end_a_session_and_say_nothing_of_candidates(func: PrimFunc, tmp_path: Path) -> None:
+    path, model = tmp_path / "log.json", Perfect()
+    session = Session([task(func)], Names(), Leaving(), model, path)
+    with pytest.raises(RPCError, match=f"^there is no board; 21 records of this run are kept in {path}$"):
+        session.run(Limits(trials=100, batch=16, search=1e9))
+    kept = load(path)[0]
+    assert kept == session.records and [r.failure for r in kept] == [None] * 19 + [Failure.LOST] * 2
+    assert model.learned == 19
 
 
 def test_an_interrupt_keeps_what_was_measured(func: PrimFunc, tmp_path: Path) -> None:

@@ -114,11 +114,12 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, runs: Sequence[Run]) -> list[Measured]:
-        """The times of each library, in the order of the libraries."""
+        """The times of each library, in the order of the libraries. Raises RPCError where no machine is left to measure them."""
 
     def submit(self, run: Run) -> Future[Measured]:
         """The times of a library, as soon as they are known. Runners that measure several libraries at once return at once; others have
-        measured it when this returns. A measurement that has not begun can be cancelled."""
+        measured it when this returns. A measurement that has not begun can be cancelled. It raises RPCError where no machine
+        is left for it."""
         measured: Future[Measured] = Future()
         measured.set_running_or_notify_cancel()
         measured.set_result(self.run([run])[0])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.ir import IRModule
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 from tilewright.support.files import kept_folder
 from tilewright.tuning.inputs import signature_of
 from tilewright.tuning.measure import Builder, Run, Runner, Signature, Source
@@ -78,7 +78,8 @@ def decide(
     tried. given: decisions to begin with. keep: is called after each change with all decisions that are taken otherwise than by the model,
     and the name of the changed one. report: is called with the values that were tried, how many there are, and the next.
 
-    Kernels that cannot be built and run count nothing; values that lead to others of them are refused.
+    Kernels that cannot be built and run count nothing; values that lead to others of them are refused. Raises RPCError where no machine is
+    left to measure on; changes that were kept before are kept.
     """
     ends = time.monotonic() + seconds
     times = _Times(builder, runner)
@@ -110,6 +111,8 @@ def decide(
                 given = {n: v for n, v in {**given, name: value}.items() if n in other.values}
                 if keep is not None:
                     keep(given, name)
+        except RPCError:
+            raise  # no machine is left to measure on
         except TVMError:
             # It does not fit.
             continue

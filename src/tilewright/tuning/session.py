@@ -12,12 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import RPCError, TVMError
 from tilewright.support.files import kept_folder
 from tilewright.tuning import log
 from tilewright.tuning.allocation import PATIENCE, Progress, next_task
 from tilewright.tuning.inputs import signature_of
-from tilewright.tuning.measure import Builder, CostModel, Measured, Run, Runner, Source
+from tilewright.tuning.measure import Builder, CostModel, Failure, Measured, Run, Runner, Source
 from tilewright.tuning.record import Record, load, of_task
 from tilewright.tuning.search import Effort, Proposal, Search
 from tilewright.tuning.task import Task
@@ -25,8 +25,6 @@ from tilewright.tuning.trials import Best, Kernel, Round, Trials
 
 RECALLED = 64
 """Records of a task that are scheduled again when its log is continued, the fastest ones: each takes tens of milliseconds."""
-
-
 UNTUNED = 16
 """Untuned kernels that are built at once."""
 
@@ -138,7 +136,7 @@ class Session:
     def run(self, limits: Limits, report: Callable[[Event], None] | None = None) -> None:
         """Measures until a limit is reached, or no task is expected to become faster. report: is called after each round.
 
-        Raises TVMError where no task can be tuned (`measure_untuned`).
+        Raises TVMError where no task can be tuned, and RPCError where no machine is left to measure on: its records are kept.
         """
         begun = time.monotonic()
         ends = begun + limits.seconds if limits.seconds is not None else float("inf")
@@ -184,9 +182,12 @@ class Session:
                     trials.begin(self._built(number, proposals))
                 else:
                     kernel.progress.exhausted = True
-        except BaseException:
+        except BaseException as error:
             if trials.open:
                 self.runner.close()
+            if isinstance(error, RPCError):
+                where = f" in {self.path}" if self.path is not None else ""
+                raise RPCError(f"{error}; {len(self.records) - before} records of this run are kept{where}") from error
             raise
         finally:
             end(trials.take_all())
@@ -206,15 +207,15 @@ class Session:
             proposal = kernel.search.recall(candidate, seconds)
             if proposal is not None:
                 found.append((proposal, seconds))
-        self._learn(kernel, [proposal for proposal, _ in found], [seconds for _, seconds in found])
+        self._learn(kernel, found)
         fastest = min(found, key=lambda pair: pair[1], default=None)
         if fastest is not None and fastest[1] < float("inf"):
             kernel.recalled = fastest[0]
             kernel.progress.best.append(fastest[1])
 
-    def _learn(self, kernel: Kernel, proposals: Sequence[Proposal], seconds: Sequence[float]) -> None:
-        if proposals:
-            self.model.update(kernel.task.key, [p.program for p in proposals], kernel.task.target, seconds)
+    def _learn(self, kernel: Kernel, told: Sequence[tuple[Proposal, float]]) -> None:
+        if told:
+            self.model.update(kernel.task.key, [p.program for p, _ in told], kernel.task.target, [s for _, s in told])
 
     def _untuned(self, kernels: Sequence[Kernel]) -> dict[Future[Measured], Kernel]:
         """Builds untuned kernels, and begins to measure them."""
@@ -268,17 +269,16 @@ class Session:
 
     def _end(self, ended: Round) -> list[Record]:
         """The search and the model learn what was measured in a round; the records in the order of its candidates."""
-        kernel, places = ended.kernel, sorted(ended.records)
-        records, proposals = [ended.records[i] for i in places], [ended.proposals[i] for i in places]
-        if not places:
+        kernel, measured = ended.kernel, [(ended.proposals[i], record) for i, record in sorted(ended.records.items())]
+        if not measured:
             return []
-        times = [record.median for record in records]
-        for proposal, seconds in zip(proposals, times, strict=True):
-            kernel.search.told(proposal, seconds)
-        kernel.progress.best.append(min([kernel.progress.seconds, *times]))
-        self._learn(kernel, proposals, times)
+        for proposal, record in measured:
+            kernel.search.told(proposal, record.median)
+        kernel.progress.best.append(min([kernel.progress.seconds, *[record.median for _, record in measured]]))
+        # That a board went away says nothing about a program.
+        self._learn(kernel, [(p, record.median) for p, record in measured if record.failure is not Failure.LOST])
         ended.remove_libraries()
-        return records
+        return [record for _, record in measured]
 
     def _new_folder(self) -> Path:
         """A folder for libraries."""

@@ -114,7 +114,8 @@ class Trials:
                 self._settle(0.0)
 
     def wait(self) -> None:
-        """Waits until a measurement ends. Once it is too late, those that have not begun are left out."""
+        """Waits until a measurement ends. Once it is too late, those that have not begun are left out. Raises RPCError where no machine is
+        left to measure on; what was measured is recorded."""
         left = self.ends - time.monotonic()
         if left <= 0:
             for future in [future for future in self._pending if future.cancel()]:
@@ -134,8 +135,15 @@ class Trials:
 
     def _settle(self, seconds: float | None) -> None:
         """Records measurements that have ended, or end within the seconds."""
+        errors = []
         for future in wait(self._pending, seconds, FIRST_COMPLETED).done:
-            self._ended(self._pending.pop(future), future.result())
+            trial, error = self._pending.pop(future), future.exception()
+            if error is None:
+                self._ended(trial, future.result())
+            else:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _submit(self, of: Round, place: int) -> None:
         kernel, library = of.kernel, of.built[place].path

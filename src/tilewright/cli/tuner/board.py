@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 from tilewright.cli.measuring import Contestant
 from tilewright.cli.options import Feed
 from tilewright.cli.tensors import Array, feed_model, fill_inputs
+from tilewright.support.errors import RPCError
 from tilewright.support.files import temporary_directory
+
+SESSION_SECONDS = 600
+"""Of a session, and for which a board that is busy is waited for."""
 
 
 class Board(NamedTuple):
@@ -26,10 +30,14 @@ class Board(NamedTuple):
         """Contestants for libraries by name, all on one board, with the same inputs. Raises RPCError if there is no board, or it is
         lost."""
         from tilewright.contrib import graph_executor
-        from tilewright.rpc import connect_tracker
+        from tilewright.tuning.running.board import Place
 
+        secret = None if self.key_file is None else str(self.key_file)
+        place = Place(self.key, self.tracker, None, SESSION_SECONDS, 1, "cpu", secret, None)
+        if not place.boards():
+            raise RPCError(f"there is no board {place}")
         # The session ends when nothing refers to it any more.
-        remote = connect_tracker(*self.tracker, key_file=self.key_file).request(self.key)
+        remote = place.session()
         device, made = remote.cpu(), list[Contestant]()
         inputs: dict[str, Array] | None = None
         with TemporaryDirectory(prefix="tilewright-tune-", dir=temporary_directory()) as folder:

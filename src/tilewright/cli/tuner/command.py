@@ -26,6 +26,7 @@ from tilewright.cli.tuner.report import TuningPage
 from tilewright.cli.tuner.subject import Subject
 from tilewright.cli.tuner.watching import watched
 from tilewright.runtime import num_threads
+from tilewright.support.errors import RPCError, said
 from tilewright.support.version import VERSION
 from tilewright.tuning.building import LocalBuilder
 from tilewright.tuning.cost_model import default_model
@@ -109,6 +110,10 @@ class Command:
         except KeyboardInterrupt:
             interrupted = True
             told(f"interrupted: {len(session.records)} records are in {self.path}; the same command goes on")
+        except RPCError:
+            # No board is left.
+            self._write_page(session, history, None)
+            raise
         if session.unwritten:
             told(f"warning: {len(session.unwritten)} records could not be written to {self.path}")
         elapsed = time.monotonic() - begun
@@ -211,11 +216,14 @@ class Command:
             with progress("measuring both") as report:
                 self._compare(self._contestants(libraries), found, report)
             return
-        with (
-            progress("measuring both on a board") as report,
-            self.board.contestants(libraries, self.subject.build.precision, self.feed) as contestants,
-        ):
-            self._compare(contestants, found, report)
+        try:
+            with (
+                progress("measuring both on a board") as report,
+                self.board.contestants(libraries, self.subject.build.precision, self.feed) as contestants,
+            ):
+                self._compare(contestants, found, report)
+        except RPCError as error:
+            found.remarks.append(f"the tuned model was not measured beside the untuned one: {said(error)}")
 
     def _contestants(self, libraries: Mapping[str, Any]) -> list[Contestant]:
         """Both models on this machine, with the same inputs."""

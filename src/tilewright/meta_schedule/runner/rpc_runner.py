@@ -59,6 +59,7 @@ class RPCRunner(Runner, kind="rpc"):
         self.functions = (f_create_session, f_upload_module, f_alloc_argument, f_run_evaluator, f_cleanup)
         self._thread = ThreadPoolExecutor(1)
         self._pool: Pool | None = None
+        self._engines: dict[str, rpc.RPCRunner] = {}
         self.compares = True
         if alloc_repeat != 1 or initializer is not None or any(self.functions):
             self.compares = False
@@ -72,18 +73,23 @@ class RPCRunner(Runner, kind="rpc"):
         batch = self._thread.submit(measure, list(runner_inputs))
         return [RPCRunnerFuture(batch, place) for place in range(len(runner_inputs))]
 
+    def _engine(self, device: str) -> rpc.RPCRunner:
+        """What measures on a kind of device. It stays, and so it knows which boards there were."""
+        if device not in self._engines:
+            config, seconds = self.rpc_config, float(self.rpc_config.session_timeout_sec)
+            self._engines[device] = rpc.RPCRunner(
+                str(config.tracker_key),
+                (str(config.tracker_host), int(config.tracker_port or 0)),
+                boards=self.max_workers,
+                timeout=seconds,
+                priority=config.session_priority,
+                plan=self.evaluator_config.plan(seconds),
+                device=device,
+            )
+        return self._engines[device]
+
     def _by_engine(self, given: list[RunnerInput]) -> list[Told]:
-        config, seconds = self.rpc_config, float(self.rpc_config.session_timeout_sec)
-        engine = rpc.RPCRunner(
-            str(config.tracker_key),
-            (str(config.tracker_host), int(config.tracker_port or 0)),
-            boards=self.max_workers,
-            timeout=seconds,
-            priority=config.session_priority,
-            plan=self.evaluator_config.plan(seconds),
-            device=device_of(given[0]),
-        )
-        found = engine.run([run_of(one) for one in given])
+        found = self._engine(device_of(given[0])).run([run_of(one) for one in given])
         time.sleep(self.cooldown_sec)
         return [told(measured, one.rivals) for measured, one in zip(found, given, strict=True)]
 
@@ -100,6 +106,8 @@ class RPCRunner(Runner, kind="rpc"):
 
     def close(self) -> None:
         """Ends the processes."""
+        for engine in self._engines.values():
+            engine.close()
         if self._pool is not None:
             self._pool.close()
 

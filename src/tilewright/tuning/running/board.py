@@ -22,19 +22,28 @@ NOTICED_IN = 1.0
 WORKER = Options(preload=(__name__,))
 
 
+Address = tuple[str, int]
+
+
 class Place(NamedTuple):
     """Where boards are: (host, port) of a tracker and the key of its servers, or of a server. session_timeout: seconds after which a
     server ends a session, and that a board is waited for. priority: higher ones get boards first. device: its kind. key_file, tls_ca: as
     `rpc.connect` takes them."""
 
     key: str
-    tracker: tuple[str, int] | None
-    server: tuple[str, int] | None
+    tracker: Address | None
+    server: Address | None
     session_timeout: int
     priority: int
     device: str
     key_file: str | None
     tls_ca: str | None
+
+    def __str__(self) -> str:
+        """`with the key 'pi' at the tracker farm:9190`."""
+        where = "at the tracker" if self.tracker is not None else "at"
+        host, port = self.tracker or self.server or ("", 0)
+        return f"with the key {self.key!r} {where} {host}:{port}"
 
     def session(self) -> RPCSession:
         """A session with a free board. Raises RPCError."""
@@ -44,7 +53,7 @@ class Place(NamedTuple):
         assert self.server is not None
         return connect(*self.server, self.key, self.session_timeout, key_file=self.key_file, tls_ca=self.tls_ca)
 
-    def boards(self) -> frozenset[tuple[str, int]]:
+    def boards(self) -> frozenset[Address]:
         """The addresses of the boards that are there, free or not. Raises RPCError where the tracker is lost."""
         if self.tracker is not None:
             tracker = connect_tracker(*self.tracker, self.key_file, self.tls_ca, up_in=5)
@@ -96,14 +105,15 @@ class Board:
         lost = isinstance(outcome.error, RPCError) or outcome.ending is Ending.DIED
         return found._replace(failure=Failure.LOST) if lost else found
 
-    def blamed(self, found: Measured, before: frozenset[tuple[str, int]]) -> Measured:
-        """A session was lost for the second time: by the candidate, if all boards are still there. before: the boards that were there."""
+    def blamed(self, found: Measured, before: frozenset[Address], boards: Callable[[], frozenset[Address]]) -> Measured:
+        """A session was lost for the second time: by the candidate, if all boards are still there. before: the boards that were there;
+        boards: those that are there."""
         ends = time.monotonic() + NOTICED_IN
         there = before
         while there and before <= there and time.monotonic() < ends:
             time.sleep(NOTICED_IN / 5)
             try:
-                there = self.place.boards()
+                there = boards()
             except (RPCError, OSError):
                 there = frozenset()
         if not there or not before <= there:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -11,16 +12,22 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from tilewright.support.errors import RPCError, TVMError
-from tilewright.support.workers import Ending
+from tilewright.support.workers import Ending, Outcome
 from tilewright.tuning.measure import Failure, Measured, Run, Runner
-from tilewright.tuning.running.board import Board, Place
+from tilewright.tuning.running.board import Address, Board, Place
 from tilewright.tuning.running.measuring import Plan
 
 TRIES = 2
 """Boards on which a candidate is tried when one is lost."""
 COUNTED_FOR = 1.0
 """Seconds after which boards are counted again."""
+POLLED = 0.2
+"""Seconds between two questions whether there is a board."""
+COMES_BACK = 60.0
+"""Seconds that a board is waited for where there is none, at most: it may start anew."""
 ENDED = Measured((), (), Failure.LOST, "the measurement was ended")
+
+logger = logging.getLogger("tilewright.tuning")
 
 
 class _Waiting(NamedTuple):
@@ -33,6 +40,7 @@ class _Waiting(NamedTuple):
 
 class RPCRunner(Runner):
     """Measures on boards, several at once. Sessions are given back when nothing waits to be measured, so that others can use the boards.
+    The log `tilewright.tuning` warns of each board that is lost.
 
     tracker, key: of the boards; or server, and its key. boards: sessions at once; by default as many as the tracker has boards. timeout:
     seconds of a candidate, and of the reference; those for uploading them count. The others are those of `Place` and of `LocalRunner`.
@@ -65,7 +73,9 @@ class RPCRunner(Runner):
         self.place = Place(key, tracker, server, ends, priority, device, *files)
         self.timeout, self._most = timeout, boards
         self.plan = plan if plan is not None else Plan(seconds=min(timeout / 2, 1.0))
-        self._lock = threading.Lock()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
+        self._there: frozenset[Address] = frozenset()
+        self._lost: list[Address] = []
         self._waiting: deque[_Waiting] = deque()
         self._open = 0
         self._idle: list[Board] = []
@@ -73,10 +83,18 @@ class RPCRunner(Runner):
         self._counted = (0, 0.0)
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
-        """The times of each library, in the order of the libraries."""
+        """The times of each library, in the order of the libraries. Those that no board was left for are LOST. Raises RPCError where there
+        was no board for any of them."""
         futures = [self.submit(run) for run in runs]
+        found: list[Measured] = []
+        errors: list[RPCError] = []
         try:
-            found = [future.result() for future in futures]
+            for future in futures:
+                try:
+                    found.append(future.result())
+                except RPCError as error:
+                    errors.append(error)
+                    found.append(Measured((), (), Failure.LOST, str(error)))
         except BaseException:
             self.close()
             raise
@@ -84,15 +102,17 @@ class RPCRunner(Runner):
             ending = [] if self._open else list(self._busy.values())
         for thread in ending:
             thread.join()
+        if errors and len(errors) == len(runs):
+            raise errors[-1]
         return found
 
     def submit(self, run: Run) -> Future[Measured]:
-        """The times of a library, once a board has measured it."""
+        """The times of a library, once a board has measured it. The future raises RPCError where there is no board, or no tracker."""
         found: Future[Measured] = Future()
         try:
             count = self._count()
         except (RPCError, OSError) as error:
-            found.set_result(Measured((), (), Failure.LOST, str(error)))
+            found.set_exception(RPCError(str(error)))
             return found
         with self._lock:
             self._open += 1
@@ -124,9 +144,53 @@ class RPCRunner(Runner):
         if self._most is not None and there:
             return self._most
         if not there or time.monotonic() - when > COUNTED_FOR:
-            there = max(len(self.place.boards()), 1)
+            there = max(len(self._boards()), 1)
             self._counted = there, time.monotonic()
         return self._most or there
+
+    def _boards(self) -> frozenset[Address]:
+        """The boards that are there now. Tells which were lost since the last time. Raises RPCError where the tracker is lost."""
+        with self._asking:
+            there = self.place.boards()
+            gone, self._there = sorted(self._there - there), there
+            self._lost = [*[a for a in self._lost if a not in there], *gone]
+        for host, port in gone:
+            logger.warning(
+                "the board %s:%d is lost; with the key %r there are %d", host, port, self.place.key, len(there)
+            )
+        return there
+
+    def _wait_for_boards(self, board: Board) -> frozenset[Address]:
+        """The boards that are there; where there are none, one may come back, as long as something is to be measured. Raises RPCError."""
+        seconds = min(COMES_BACK, self.place.session_timeout)
+        ends = time.monotonic() + seconds
+        while not (there := self._boards()) and self._waiting:
+            if time.monotonic() >= ends or board.is_ended:
+                lost = ", ".join([f"{host}:{port}" for host, port in self._lost])
+                gone = f" any more (lost: {lost})" if lost else ""
+                raise RPCError(f"there is no board {self.place}{gone}, and none came back in {seconds:g} s")
+            time.sleep(POLLED)
+        return there
+
+    def _opened(self, board: Board) -> Outcome:
+        """A session, as `Board.open`. Whoever waits for one waits no more once the boards are lost that were there."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(COUNTED_FOR):
+                try:
+                    if self._boards():
+                        continue
+                except (RPCError, OSError):
+                    pass  # the tracker is lost
+                board.stop_waiting()
+                return
+
+        threading.Thread(target=watch, name="tilewright-boards", daemon=True).start()
+        try:
+            return board.open()
+        finally:
+            over.set()
 
     def _serve(self, board: Board) -> None:
         """Measures what waits, in a thread of the board, until nothing does or there is no board."""
@@ -149,7 +213,7 @@ class RPCRunner(Runner):
                     # Nobody is there to measure what waits.
                     left, self._waiting = list(self._waiting), deque()
             for one in left:
-                self._told(one, Measured((), (), Failure.LOST, why), error)
+                self._told(one, ENDED, error if error is not None else RPCError(why))
             return
 
     def _measure_all(self, board: Board) -> str:
@@ -157,12 +221,14 @@ class RPCRunner(Runner):
         while self._waiting:
             # A candidate is taken once there is a board, so that another one may take it meanwhile.
             try:
-                before = board.place.boards()
-                ready = board.open()
+                before = self._wait_for_boards(board)
+                ready = self._opened(board)
             except (TVMError, OSError) as error:
                 if board.is_ended:
                     raise
                 return str(error)
+            if ready.ending is Ending.DIED and not board.is_ended and not self._boards():
+                continue
             if ready.ending is not Ending.DONE:
                 return ready.message.removeprefix("RPCError: ")
             one = self._take()
@@ -190,7 +256,7 @@ class RPCRunner(Runner):
             with self._lock:
                 self._waiting.append(one._replace(tries=one.tries + 1))
             return None
-        return board.blamed(found, before) if lost else found
+        return board.blamed(found, before, self._boards) if lost else found
 
     def _take(self) -> _Waiting | None:
         """What waits longest."""
