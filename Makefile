@@ -117,9 +117,9 @@ BOARDS := x86_64-linux-gnu aarch64-linux-gnu armv7-linux-gnueabihf riscv64-linux
 $(BOARDS:%=build/boards/%): build/boards/%: $(VENV)/.extra-test
 	$(BIN)/tilewright runtime build --target $* --rpc -o $@
 
-test-boards: $(BOARDS:%=build/boards/%) build/qemu/.done  ## the server without Python for five processors under QEMU: models uploaded, run and timed; its protocol; Windows under Wine (tens of minutes)
+test-boards: $(BOARDS:%=build/boards/%) build/qemu/.done  ## the server without Python for five processors under QEMU: models uploaded, run, timed and tuned; boards that die; its protocol; Windows under Wine (tens of minutes)
 	@for p in wine64 wine /usr/lib/wine/wine64; do command -v $$p > /dev/null && exit 0; done; echo "test-boards needs Wine: apt-get install wine64"; exit 1
-	$(BIN)/python -m pytest -q tests/boards/on_boards.py tests/boards/static_programs.py tests/boards/native_server.py tests/boards/other_systems.py
+	$(BIN)/python -m pytest -q $(addprefix tests/boards/,on_boards.py static_programs.py native_server.py other_systems.py tuned_on_boards.py lost_boards.py)
 
 test-machines: build/emulated/runner-riscv64 build/emulated/runner-arm  ## what is compiled for RISC-V and 32-bit ARM under QEMU: operators, vector math, whole models (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_riscv_and_arm32.py
