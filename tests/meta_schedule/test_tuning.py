@@ -136,7 +136,7 @@ def test_the_search_follows_the_model() -> None:
     assert second is not None
     keys = [str(c.sch.trace.as_json()) for c in [*first, *second]]
     assert len(set(keys)) == 8 and ctx.generate_measure_candidates() is None
-    with pytest.raises(ValueError, match="the list of design spaces is empty"):
+    with pytest.raises(ValueError, match="the list of design spaces of main is empty"):
         ctx.clone().pre_tuning(8, 4, [])
     with pytest.raises(ValueError, match="a search strategy is one of evolutionary, replay-func, replay-trace"):
         ms.SearchStrategy.create("other")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from tilewright.ir import IRModule
 from tilewright.meta_schedule.mutator.mutator import mutated
+from tilewright.meta_schedule.postproc import Postproc
 from tilewright.meta_schedule.tune_context import TuneContext
+from tilewright.meta_schedule.utils import raised
 from tilewright.support.errors import ScheduleError, TVMError
 from tilewright.tir.schedule import Schedule, Trace
 from tilewright.tuning.space import Space
@@ -27,6 +30,7 @@ class TraceSpace(Space[Trace]):
             raise TVMError("a space of traces needs a module and a space generator, and TuneContext was not given both")
         self.context, self.mod = context, context.mod
         self._last: tuple[Trace, Schedule] | None = None
+        self._told: set[str] = set()
         if designs is None:
             designs = [trace_of(sch) for sch in context.generate_design_space()]
         self.designs = [design.simplified() for design in designs]
@@ -38,14 +42,18 @@ class TraceSpace(Space[Trace]):
 
     def schedule(self, candidate: Trace) -> Schedule:
         """The schedule of a candidate, with post-processors. Raises TVMError where a step or a post-processor refuses it."""
+        try:
+            return self._scheduled(candidate)
+        except TVMError as error:
+            self.context.refused = raised(error)
+            raise
+
+    def _scheduled(self, candidate: Trace) -> Schedule:
         drawn, self._last = self._last, None
         sch = drawn[1] if drawn is not None and drawn[0] is candidate else self._replayed(candidate, seed=1)
-        sch.enter_postproc()
         generator = self.context.space_generator
         assert generator is not None
-        for postproc in generator.postprocs:
-            if not postproc.apply(sch):
-                raise TVMError(f"the post-processor {type(postproc).__name__} refuses the schedule")
+        completed(sch, generator.postprocs)
         return sch
 
     def program(self, candidate: Trace) -> IRModule:
@@ -67,13 +75,23 @@ class TraceSpace(Space[Trace]):
         self.context.random = random
         for _ in range(ATTEMPTS if mutators else 0):
             (mutator,) = random.choices(mutators, chances)
-            changed = mutated(mutator, candidate, random)
+            try:
+                changed = mutated(mutator, candidate, random)
+            except Exception as error:
+                self._tell(f"the mutator {type(mutator).__name__} raised {raised(error)}")
+                continue
             if changed is not None:
                 try:
                     return self._drawn(changed, random)
                 except ScheduleError:
                     continue
         return self.draw(random)
+
+    def _tell(self, text: str) -> None:
+        """Logs what is wrong, once."""
+        if text not in self._told:
+            self._told.add(text)
+            self.context.logger.warning("%s", text)
 
     def write(self, candidate: Trace) -> object:
         return candidate.as_json(remove_postproc=True)
@@ -98,6 +116,21 @@ class TraceSpace(Space[Trace]):
         sch = Schedule(self.mod, seed=seed, error_render_level="fast")
         trace.apply_to_schedule(sch, remove_postproc=True)
         return sch
+
+
+def completed(sch: Schedule, postprocs: Sequence[Postproc]) -> None:
+    """Applies post-processors. Raises TVMError where one refuses the schedule, or raises."""
+    sch.enter_postproc()
+    for postproc in postprocs:
+        name = f"the post-processor {type(postproc).__name__}"
+        try:
+            accepted = postproc.apply(sch)
+        except TVMError:
+            raise
+        except Exception as error:
+            raise TVMError(f"{name} raised {raised(error)}") from error
+        if not accepted:
+            raise TVMError(f"{name} refuses the schedule")
 
 
 def trace_of(sch: Schedule) -> Trace:

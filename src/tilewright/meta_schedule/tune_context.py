@@ -60,6 +60,8 @@ class TuneContext:
         if search_strategy is not None and not isinstance(search_strategy, SearchStrategy):
             search_strategy = SearchStrategy.create(search_strategy)
         self.search_strategy: SearchStrategy | None = search_strategy
+        self.refused = ""
+        """Why the last schedule that the search refused was refused."""
         self.initialize()
 
     @staticmethod

@@ -29,6 +29,18 @@ def derived_object(cls: Class) -> Class:
     return cls
 
 
+def raised(error: BaseException) -> str:
+    """What a part of a user raised, in a line: the text of errors that are raised on purpose, else with the kind."""
+    text = str(error).strip().split("\n")[0]
+    return (
+        text
+        if isinstance(error, TVMError) and text
+        else f"{type(error).__name__}: {text}"
+        if text
+        else type(error).__name__
+    )
+
+
 def cpu_count(logical: bool = True) -> int:
     """The number of CPUs that this process may use. logical: also those that share a core."""
     allowed = sorted(os.sched_getaffinity(0))

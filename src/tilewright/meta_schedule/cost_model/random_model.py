@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.meta_schedule.cost_model.cost_model import CostModel, Scores
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 if TYPE_CHECKING:
     from tilewright.meta_schedule.runner import RunnerResult
@@ -31,8 +31,8 @@ class RandomModel(CostModel, kind="random"):
         try:
             version, *numbers = np.load(path, allow_pickle=False).tolist()
             self.random.setstate((int(version), tuple([int(n) for n in numbers]), None))
-        except (OSError, ValueError, TypeError) as error:
-            raise TVMError(f"{path} is no saved state of a RandomModel: {error}") from error
+        except (OSError, ValueError, TypeError, EOFError) as error:
+            raise TVMError(f"{path} is no saved state of a RandomModel: {said(error)}") from error
 
     def save(self, path: str) -> None:
         version, numbers, _ = self.random.getstate()

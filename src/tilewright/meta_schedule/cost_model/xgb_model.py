@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
 from tilewright.meta_schedule.cost_model.cost_model import CostModel, Scores
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
 from tilewright.meta_schedule.utils import shash2hex
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 from tilewright.target import Target
 from tilewright.tuning.cost_model import TreeModel, default_model
 from tilewright.tuning.features import Rows, features, host_threads
@@ -115,8 +117,8 @@ class XGBModel(CostModel, kind="xgb"):
         try:
             with np.load(path, allow_pickle=False) as data:
                 found = {name: data[name] for name in ("keys", "threads", "programs", "seconds", "statements", "rows")}
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise TVMError(f"{path} is no saved state of an XGBModel: {error}") from error
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+            raise TVMError(f"{path} is no saved state of an XGBModel: {said(error)}") from error
         rows = np.split(found["rows"], np.cumsum(found["statements"])[:-1]) if len(found["statements"]) else []
         self._engine, self._batches, place = self._make(), [], 0
         for key, threads, count in zip(found["keys"], found["threads"], found["programs"], strict=True):

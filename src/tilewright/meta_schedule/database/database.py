@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,9 +12,11 @@ from tilewright.ir import IRModule
 from tilewright.meta_schedule.database.record import TuningRecord, Workload
 from tilewright.meta_schedule.module_equality import ModuleEquality
 from tilewright.node import structural_equal
-from tilewright.support.errors import ScheduleError
+from tilewright.support.errors import ScheduleError, TVMError
 from tilewright.target import Target
 from tilewright.tir.schedule import Schedule
+
+logger = logging.getLogger("tilewright.meta_schedule")
 
 
 class Database(ABC):
@@ -70,7 +73,7 @@ class Database(ABC):
         return next((r for r in records if r.target is None or r.target.kind.name == kind), None)
 
     def query_schedule(self, mod: IRModule, target: Target | str, workload_name: str) -> Schedule | None:
-        """The module scheduled by its fastest record; None without any, or if that does not fit it."""
+        """The module scheduled by its fastest record; None without any, or if that does not fit it, or cannot be read."""
         record = self.query_tuning_record(mod, target, workload_name)
         if record is None:
             return None
@@ -85,6 +88,9 @@ class Database(ABC):
             else:
                 record.trace.apply_to_schedule(sch)
         except ScheduleError:
+            return None
+        except TVMError as error:
+            logger.warning("a record of %s is not used: %s", workload_name, error)
             return None
         return sch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,8 @@ from tilewright.meta_schedule.database.record import TuningRecord, Workload
 from tilewright.support.errors import TVMError
 from tilewright.tuning import log
 from tilewright.tuning.record import Refused
+
+logger = logging.getLogger("tilewright.meta_schedule")
 
 
 class MemoryDatabase(Database, kind="memory"):
@@ -114,6 +117,15 @@ class JSONDatabase(MemoryDatabase, kind="json"):
             record = self._read(line, lambda data: self._record(data, numbers))
             if record is not None:
                 self.records.append(record)
+        if self.refused:
+            first = self.refused[0]
+            logger.warning(
+                "%d lines of the database %s are not used; line %d: %s",
+                len(self.refused),
+                os.path.dirname(self.path_tuning_record) or ".",
+                first.number,
+                first.why,
+            )
 
     @staticmethod
     def _record(data: Any, numbers: dict[int, Workload]) -> TuningRecord:

@@ -10,7 +10,7 @@ from tilewright.meta_schedule.database.record import FAILED, TuningRecord
 from tilewright.meta_schedule.runner import RunnerResult
 from tilewright.meta_schedule.search_strategy.candidate import MeasureCandidate
 from tilewright.meta_schedule.trace_space import trace_of
-from tilewright.meta_schedule.utils import remove_build_dir
+from tilewright.meta_schedule.utils import raised, remove_build_dir
 
 if TYPE_CHECKING:
     from tilewright.meta_schedule.task_scheduler import TaskScheduler
@@ -64,7 +64,7 @@ class AddToDatabase(MeasureCallback):
 
 
 class UpdateCostModel(MeasureCallback):
-    """Lets the cost model of the scheduler learn from what could be built."""
+    """Lets the cost model of the scheduler learn from what could be built. What a model raises is logged."""
 
     def apply(
         self,
@@ -78,7 +78,11 @@ class UpdateCostModel(MeasureCallback):
         built = [i for i, result in enumerate(builder_results) if result.error_msg is None]
         if model is not None and built:
             context = task_scheduler.tasks_[task_id].ctx
-            model.update(context, [measure_candidates[i] for i in built], [runner_results[i] for i in built])
+            try:
+                model.update(context, [measure_candidates[i] for i in built], [runner_results[i] for i in built])
+            except Exception as error:
+                name = type(model).__name__
+                context.logger.warning("the cost model %s did not learn, since it raised %s", name, raised(error))
 
 
 class RemoveBuildArtifact(MeasureCallback):

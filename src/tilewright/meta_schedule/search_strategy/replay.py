@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.meta_schedule.search_strategy.search_strategy import Counted
-from tilewright.meta_schedule.trace_space import TraceSpace, trace_of
+from tilewright.meta_schedule.trace_space import TraceSpace, completed, trace_of
+from tilewright.meta_schedule.utils import raised
 from tilewright.support.errors import TVMError
 from tilewright.tir.schedule import Schedule
 
@@ -51,7 +52,14 @@ class ReplayFunc(Counted, kind="replay-func"):
 
     def _made(self) -> Schedule | None:
         context = self.tuned()
-        sch = context.random.choice(context.generate_design_space())
-        sch.enter_postproc()
+        designs = context.generate_design_space()
+        if not designs:
+            raise TVMError(f"the space generator made no design space of {context.task_name}")
+        sch = context.random.choice(designs)
         assert context.space_generator is not None
-        return sch if all([postproc.apply(sch) for postproc in context.space_generator.postprocs]) else None
+        try:
+            completed(sch, context.space_generator.postprocs)
+        except TVMError as error:
+            context.refused = raised(error)
+            return None
+        return sch

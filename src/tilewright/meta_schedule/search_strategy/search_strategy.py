@@ -83,10 +83,13 @@ class Counted(SearchStrategy):
         cost_model: CostModel | None = None,
     ) -> None:
         if not design_spaces:
-            raise ValueError("there is nothing to be tuned: the list of design spaces is empty")
+            raise ValueError(f"there is nothing to be tuned: the list of design spaces{self._of_task()} is empty")
         if self._design_spaces is not None:
             raise ValueError("tuning has begun already: end it by post_tuning first")
         self._design_spaces, self._left, self._batch = list(design_spaces), max_trials, num_trials_per_iter
+
+    def _of_task(self) -> str:
+        return f" of {self.context.task_name}" if self.context is not None else ""
 
     def post_tuning(self) -> None:
         self._design_spaces = None

@@ -7,13 +7,15 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.meta_schedule.blocks import exists
+from tilewright.meta_schedule.schedule_rule import PyScheduleRule, ScheduleRule
 from tilewright.meta_schedule.space_generator.space_generator import (
     MutatorProbType,
     PostprocType,
     ScheduleRuleType,
     SpaceGenerator,
 )
-from tilewright.support.errors import TVMError
+from tilewright.meta_schedule.utils import raised
+from tilewright.support.errors import ScheduleError, TVMError
 from tilewright.tir import Block
 from tilewright.tir.schedule import BlockRV, Schedule
 from tilewright.tir.schedule.facts.leaves import leaves
@@ -23,7 +25,8 @@ from tilewright.tir.schedule.state import StmtSRef
 class PostOrderApply(SpaceGenerator, kind="post-order-apply"):
     """Applies each rule to each block, consumers first. A rule that makes several schedules of one multiplies the design spaces.
 
-    f_block_filter: which blocks are scheduled.
+    f_block_filter: which blocks are scheduled. Raises TVMError where a rule raises, with its name and the block; a step of a rule of a user
+    that a primitive refuses leaves the rule out there.
     """
 
     needs_target = True
@@ -53,9 +56,28 @@ class PostOrderApply(SpaceGenerator, kind="post-order-apply"):
                     designs.append(design)
                     continue
                 *rest, block = left
-                made = rule.apply(design, block) if exists(design, block) else [design]
+                made = self._applied(rule, design, block) if exists(design, block) else [design]
                 pending += [(new, rest) for new in reversed(made)]
         return designs
+
+    def _applied(self, rule: ScheduleRule, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """What a rule makes. Where a primitive refuses a step of a rule of a user, the rule is left out."""
+        before = sch.copy() if isinstance(rule, PyScheduleRule) else None
+        where = f"the schedule rule {type(rule).__name__}, applied to the block {sch.get(block).name_hint},"
+        try:
+            made = rule.apply(sch, block)
+        except ScheduleError as error:
+            if before is None or self.context is None:
+                raise
+            self.context.logger.warning("%s is left out: %s", where, raised(error))
+            return [before]
+        except Exception as error:
+            raise TVMError(f"{where} raised {raised(error)}") from error
+        if isinstance(made, Schedule):
+            return [made]
+        if not isinstance(made, (list, tuple)) or not all([isinstance(s, Schedule) for s in made]):
+            raise TVMError(f"{where} must return a list of schedules, but returned {made!r}")
+        return list(made)
 
     def _names(self, sch: Schedule) -> list[tuple[str, str]]:
         """The blocks of all functions, those inside of others first, the root of a function last."""

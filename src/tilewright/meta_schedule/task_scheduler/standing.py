@@ -10,6 +10,7 @@ from tilewright.meta_schedule.arg_info import ArgInfo
 from tilewright.meta_schedule.builder import Builder, BuilderInput, BuilderResult
 from tilewright.meta_schedule.runner import Rivals, Runner, RunnerInput, RunnerResult
 from tilewright.meta_schedule.search_strategy import MeasureCandidate
+from tilewright.meta_schedule.task_scheduler import guarded
 from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.support.errors import TVMError
 from tilewright.support.files import kept_folder
@@ -37,12 +38,14 @@ class Standing:
         except TVMError as error:
             self.refused = str(error)
             return
-        (built,) = builder.build([BuilderInput(context.mod, target)])
+        (built,) = guarded.build(builder, [BuilderInput(context.mod, target)])
         if built.artifact_path is None:
             self.refused = built.error_msg or "it is not built"
             return
         reference = self._keep(built.artifact_path)
-        (future,) = runner.run([RunnerInput(reference, target.kind.name, ArgInfo.from_entry_func(context.mod))])
+        (future,) = guarded.run(
+            runner, [RunnerInput(reference, target.kind.name, ArgInfo.from_entry_func(context.mod))]
+        )
         self.refused = future.result().error_msg or ""
         if not self.refused:
             self.rivals = Rivals(outputs, reference)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from tilewright.meta_schedule.builder import Builder, BuilderInput, BuilderResult
@@ -15,9 +16,10 @@ from tilewright.meta_schedule.measure_callback import MeasureCallback
 from tilewright.meta_schedule.profiler import Profiler
 from tilewright.meta_schedule.runner import Runner, RunnerFuture, RunnerResult
 from tilewright.meta_schedule.search_strategy import MeasureCandidate
+from tilewright.meta_schedule.task_scheduler import guarded
 from tilewright.meta_schedule.task_scheduler.standing import Standing
 from tilewright.meta_schedule.tune_context import TuneContext
-from tilewright.meta_schedule.utils import print_table
+from tilewright.meta_schedule.utils import print_table, raised
 from tilewright.support.errors import TVMError
 
 
@@ -56,6 +58,7 @@ class TaskScheduler(ABC):
         self.database_: Database | None = None
         self.cost_model_: CostModel | None = None
         self.remaining_tasks_ = 0
+        self._errors: list[Exception] = []
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
@@ -78,23 +81,26 @@ class TaskScheduler(ABC):
         database: Database | None = None,
         cost_model: CostModel | None = None,
     ) -> None:
-        """Measures until there is no task left, or max_trials_global schedules were measured. Raises ValueError unless each task has a
-        weight."""
+        """Measures until there is no task left, or max_trials_global schedules were measured.
+
+        What parts of a task raise, such as rules, ends the task, and is logged; it is raised again where nothing was measured. What
+        builders and runners raise are failures of the schedules. Raises ValueError unless each task has a weight."""
         if len(tasks) != len(task_weights):
             raise ValueError(f"there are {len(tasks)} tasks, but {len(task_weights)} weights")
         self.tasks_ = [TaskRecord(ctx, weight) for ctx, weight in zip(tasks, task_weights, strict=True)]
         self.measure_callbacks_, self.database_, self.cost_model_ = list(measure_callbacks), database, cost_model
-        self.remaining_tasks_ = len(self.tasks_)
+        self.remaining_tasks_, self._errors = len(self.tasks_), []
+        measured = 0
         try:
-            for task in self.tasks_:
-                with Profiler.timeit("pre_tuning"):
+            for task_id, task in enumerate(self.tasks_):
+                with Profiler.timeit("pre_tuning"), self._ending(task_id):
                     task.ctx.pre_tuning(max_trials_per_task, num_trials_per_iter, None, database, cost_model)
-            measured = 0
             while measured < max_trials_global and (task_id := self.next_task_id()) != -1:
-                with Profiler.timeit("search"):
+                candidates: list[MeasureCandidate] | None = None
+                with Profiler.timeit("search"), self._ending(task_id):
                     candidates = self.tasks_[task_id].ctx.generate_measure_candidates()
                 if not candidates:
-                    self.terminate_task(task_id)
+                    self._exhausted(task_id)
                     continue
                 candidates = candidates[: max_trials_global - measured]
                 measured += len(candidates)
@@ -106,6 +112,28 @@ class TaskScheduler(ABC):
             for task in self.tasks_:
                 task.ctx.post_tuning()
         self.log(self.print_tuning_statistics())
+        if not measured and self._errors:
+            raise self._errors[0]
+
+    def _exhausted(self, task_id: int) -> None:
+        """Ends a task that has no more schedules, and says why it never had any."""
+        task = self.tasks_[task_id]
+        if not task.is_terminated and not task.latency_ms:
+            why = f"; the last one was refused, since {task.ctx.refused}" if task.ctx.refused else ""
+            task.ctx.logger.warning("no schedule of the task %s is measured%s", task.ctx.task_name, why)
+        self.terminate_task(task_id)
+
+    @contextmanager
+    def _ending(self, task_id: int) -> Iterator[None]:
+        """What is raised ends the task, and is logged; it ends tuning only where nothing is measured."""
+        try:
+            yield
+        except Exception as error:
+            logger = self.tasks_[task_id].ctx.logger
+            logger.warning("the task %s is not tuned further: %s", self.tasks_[task_id].ctx.task_name, raised(error))
+            logger.debug("raised there:", exc_info=error)
+            self._errors.append(error)
+            self.terminate_task(task_id)
 
     def _measure(self, task_id: int, candidates: list[MeasureCandidate], builder: Builder, runner: Runner) -> None:
         """Builds schedules, and begins to run them."""
@@ -121,14 +149,14 @@ class TaskScheduler(ABC):
                     f"schedules of {task.ctx.task_name} are not compared with the untuned kernel: {task.standing.refused}"
                 )
         with Profiler.timeit("build"):
-            built = builder.build([BuilderInput(c.sch.mod, target) for c in candidates])
+            built = guarded.build(builder, [BuilderInput(c.sch.mod, target) for c in candidates])
         inputs = [
             task.standing.input(result.artifact_path, candidate)
             for result, candidate in zip(built, candidates, strict=True)
             if result.artifact_path is not None
         ]
         with Profiler.timeit("run"):
-            futures = iter(runner.run(inputs) if inputs else [])
+            futures = iter(guarded.run(runner, inputs) if inputs else [])
         task.measure_candidates, task.builder_results = candidates, built
         task.runner_futures = [next(futures) if r.artifact_path is not None else _failed(r) for r in built]
 
