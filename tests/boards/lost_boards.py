@@ -57,7 +57,7 @@ def test_a_board_dies_and_another_goes_on(tmp_path: Path, caplog: pytest.LogCapt
             done = tune(found, model, 24)
     assert done.code == 0, done.err
     assert [r.failure for r in records_of(log)] == [None] * 24
-    assert caplog.messages == [f"the board {address} is lost; with the key '{AARCH64.name}' there are 1"]
+    assert caplog.messages == [f"the board {address} is lost; boards with the key '{AARCH64.name}' that are left: 1"]
 
 
 def test_the_only_board_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

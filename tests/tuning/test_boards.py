@@ -132,7 +132,7 @@ def test_the_last_board_is_lost(
     assert sorted([text.partition(";")[0] for text in told]) == sorted(
         [f"the board {HOST}:{server.port} is lost" for server in servers]
     )
-    assert told[-1].endswith("with the key 'board' there are 0")
+    assert told[-1].endswith("boards with the key 'board' that are left: 0")
     again = runner.submit(run(libraries, "right"))
     server = board(tracker)
     assert again.result().failure is None

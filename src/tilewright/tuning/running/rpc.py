@@ -155,9 +155,8 @@ class RPCRunner(Runner):
             gone, self._there = sorted(self._there - there), there
             self._lost = [*[a for a in self._lost if a not in there], *gone]
         for host, port in gone:
-            logger.warning(
-                "the board %s:%d is lost; with the key %r there are %d", host, port, self.place.key, len(there)
-            )
+            left = f"boards with the key {self.place.key!r} that are left: {len(there)}"
+            logger.warning("the board %s:%d is lost; %s", host, port, left)
         return there
 
     def _wait_for_boards(self, board: Board) -> frozenset[Address]:
