@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,6 +18,9 @@ from tilewright.auto_scheduler.utils import calc_workload_dis_factor, decode_wor
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tuning import log
+from tilewright.tuning.plausible import peak_flops, why_impossible
+
+logger = logging.getLogger("auto_scheduler")
 
 VERSION = "v0.6"
 FAILED = 1e10
@@ -81,18 +85,24 @@ def _rest(found: Sequence[Any]) -> tuple[str, int, list[str]]:
 
 
 def entries(path: str | os.PathLike[str], count: int | None = None, skip: int = 0) -> Iterator[Entry]:
-    """The entries of a log; lines that hold none, such as comments, are left out. Raises TVMError where the file cannot be read."""
+    """The entries of a log. Lines that hold none, such as one that was cut, are left out with a warning, and so are measurements without a
+    time, such as 0. Raises TVMError where the file cannot be read."""
     return islice(_all(path), skip, None if count is None or count < 0 else skip + count)
 
 
 def _all(path: str | os.PathLike[str]) -> Iterator[Entry]:
     for line in log.read(path):
-        if line.record is None:
-            continue
         try:
-            yield Entry.from_json(line.record)
-        except TVMError:
+            if line.record is None:
+                raise TVMError(line.why)
+            found = Entry.from_json(line.record)
+            why = "" if found.error_no else why_impossible(found.seconds)
+            if why:
+                raise TVMError(why)
+        except TVMError as error:
+            logger.warning("line %d of %s is not used: %s", line.number, os.fspath(path), error)
             continue
+        yield found
 
 
 def kind_of(target: Target | str) -> str:
@@ -118,12 +128,26 @@ def fitting_seconds(
 
 
 def best(
-    found: Iterator[Entry], workload_key: str | None, target: Target | str | None, include_compatible: bool = False
+    found: Iterable[Entry],
+    workload_key: str | None,
+    target: Target | str | None,
+    include_compatible: bool = False,
+    flops: float = 0.0,
 ) -> Entry | None:
-    """The fastest entry of a workload; None if there is none."""
+    """The fastest entry of a workload; None if there is none. flops: operations of the workload, if they are known: entries whose times no
+    machine can reach are left out, with a warning."""
     fastest, chosen = float("inf"), None
     for entry in found:
         seconds = fitting_seconds(entry, workload_key, target, include_compatible)
-        if seconds < fastest:
+        if seconds < fastest and (entry.workload_key != workload_key or is_possible(entry, flops)):
             fastest, chosen = seconds, entry
     return chosen
+
+
+def is_possible(entry: Entry, flops: float) -> bool:
+    """Whether the time of a measurement can be true for so many operations; otherwise a warning says why not."""
+    cores = entry.hardware[0] if entry.hardware else None
+    why = why_impossible(entry.seconds, flops, peak_flops(entry.target, cores=cores)) if flops else ""
+    if why:
+        logger.warning("a record of %s for %s is not used: %s", entry.workload_key, entry.target, why)
+    return not why

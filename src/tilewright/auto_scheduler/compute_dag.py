@@ -18,7 +18,7 @@ from tilewright.auto_scheduler.loops import Iterator, Stage, StateObject
 from tilewright.auto_scheduler.steps import Step, follow
 from tilewright.auto_scheduler.utils import get_const_tuple
 from tilewright.auto_scheduler.workload_registry import workload_key_to_tensors
-from tilewright.ir import Range
+from tilewright.ir import IntImm, Range
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
@@ -73,7 +73,10 @@ class ComputeDAG:
         self.ops = post_order(self.outputs)
         for op in self.ops:
             if not isinstance(op, (ComputeOp, PlaceholderOp)):
-                raise TVMError(f"{op.name} is a {type(op).__name__}, but steps are for computes only")
+                raise TVMError(
+                    f"{op.name} has no programs to search for: steps are for computes, and it is a stage of another kind,"
+                    f" {type(op).__name__}"
+                )
         self.flop_ct = float(sum([flops_of(op) for op in self.ops]))
         self.init_state = StateObject([Stage.of(op) for op in self.ops])
 
@@ -150,6 +153,11 @@ class ComputeDAG:
 
     def hash_key(self) -> str:
         """A key of the computation, the same in every process. Computations whose tensors have other names have other keys."""
+        for tensor in self.tensors:
+            if not all([isinstance(d, IntImm) for d in tensor.shape]):
+                raise TVMError(
+                    f"{tensor.op.name} has the shape {list(tensor.shape)}, but what is tuned has static shapes"
+                )
         parts = [_described(op) for op in self.ops]
         return hashlib.md5("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
 

@@ -68,10 +68,12 @@ class ApplyHistoryBest(DispatchContext):
         self.include_compatible = include_compatible
         self._entries: list[Entry] = []
         self._set: dict[tuple[str, str], State | StateObject] = {}
+        self._checked: set[str] = set()
         self.load(records, n_lines)
 
     def load(self, records: Any, n_lines: int | None = None) -> None:
-        """Adds records."""
+        """Adds records. Those whose times no machine can reach are not used, which a warning tells."""
+        self._checked.clear()
         if isinstance(records, (str, os.PathLike)):
             self._entries += classic_log.entries(records, n_lines)
             return
@@ -90,7 +92,13 @@ class ApplyHistoryBest(DispatchContext):
         given = self._set.get((classic_log.kind_of(target), workload_key))
         if given is not None:
             return given if isinstance(given, State) else State(given, dag)
-        found = classic_log.best(iter(self._entries), workload_key, target, self.include_compatible)
+        if workload_key not in self._checked:
+            # Once, so that a record that is refused is told once.
+            self._checked.add(workload_key)
+            mine, flops = [e for e in self._entries if e.workload_key == workload_key and not e.error_no], dag.flop_ct
+            bad = {id(entry) for entry in mine if not classic_log.is_possible(entry, flops)}
+            self._entries = [entry for entry in self._entries if id(entry) not in bad]
+        found = classic_log.best(self._entries, workload_key, target, self.include_compatible)
         return None if found is None else State(dag.state_of(found.steps), dag)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.auto_scheduler import classic_log
 from tilewright.auto_scheduler.classic_log import Entry
+from tilewright.auto_scheduler.compute_dag import ComputeDAG
 from tilewright.auto_scheduler.hardware import HardwareParams
 from tilewright.auto_scheduler.loops import StateObject
 from tilewright.auto_scheduler.measure import MeasureCallback, MeasureInput, MeasureResult
@@ -133,7 +134,12 @@ def load_best_record(
     include_compatible: bool = False,
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest measurement of a log, of a workload and a target if they are given; (None, None) if there is none."""
-    found = classic_log.best(classic_log.entries(filename), workload_key, target, include_compatible)
+    entries = classic_log.entries(filename)
+    if workload_key is None:
+        flops: dict[str, float] = {}
+        entries = filter(lambda entry: entry.error_no or _is_possible(entry, flops), entries)
+    known = 0.0 if workload_key is None else flops_of_key(workload_key)
+    found = classic_log.best(entries, workload_key, target, include_compatible, known)
     return (None, None) if found is None else measurement_of(found)
 
 
@@ -147,10 +153,28 @@ def distill_record_file(in_file: str | os.PathLike[str], out_file: str | os.Path
     log.append(out_file, [entry.to_json() for entry in fastest])
 
 
+def flops_of_key(workload_key: str) -> float:
+    """Operations of a workload; 0 where it is not registered."""
+    try:
+        return ComputeDAG(workload_key).flop_ct
+    except TVMError:
+        return 0.0
+
+
+def _is_possible(entry: Entry, flops: dict[str, float]) -> bool:
+    """Whether the time of a measurement can be true. flops: of the workloads that are known already."""
+    key = entry.workload_key
+    if key not in flops:
+        flops[key] = flops_of_key(key)
+    return classic_log.is_possible(entry, flops[key])
+
+
 def _fastest(entries: Iterable[Entry]) -> list[Entry]:
     found: dict[tuple[str, str], Entry] = {}
+    flops: dict[str, float] = {}
     for entry in entries:
         key = entry.workload_key, classic_log.kind_of(entry.target)
-        if not entry.error_no and (key not in found or entry.seconds < found[key].seconds):
+        faster = not entry.error_no and (key not in found or entry.seconds < found[key].seconds)
+        if faster and _is_possible(entry, flops):
             found[key] = entry
     return list(found.values())

@@ -14,7 +14,7 @@ from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomMod
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
 from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
-from tilewright.auto_scheduler.measurer import ProgramMeasurer
+from tilewright.auto_scheduler.measurer import ProgramMeasurer, TaskFailure
 from tilewright.auto_scheduler.sampling import Limits, Sampler
 from tilewright.auto_scheduler.sketch_rules import RULES, Condition, CustomRule, Problem, generate
 from tilewright.auto_scheduler.sketch_space import SketchSpace
@@ -77,7 +77,7 @@ class SearchPolicy(ABC):
     ) -> State:
         """Measures in rounds. Returns the fastest program. early_stopping: measurements in a row without a faster one after which it ends.
 
-        Raises TVMError where no program could be measured.
+        Raises TaskFailure, a TVMError, where no program could be measured; it says the most frequent reasons.
         """
         key = self.search_task.workload_key
         done, last, fastest = 0, 0, float("inf")
@@ -89,7 +89,7 @@ class SearchPolicy(ABC):
             if not inputs or (early_stopping is not None and 0 < early_stopping <= done - last):
                 break
         if key not in measurer.best_states:
-            raise TVMError(f"none of {done} programs of {key} could be measured")
+            raise TaskFailure(f"none of {done} programs of {key} could be measured{measurer.why(self.search_task)}")
         return State(measurer.best_states[key], self.search_task.compute_dag)
 
 

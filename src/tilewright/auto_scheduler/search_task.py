@@ -164,7 +164,8 @@ class SearchTask:
         return self.compute_dag.print_python_code_from_state(self._best(log_file, False))
 
     def _best(self, log_file: str | os.PathLike[str], include_compatible: bool) -> State:
-        found = classic_log.best(classic_log.entries(log_file), self.workload_key, self.target, include_compatible)
+        entries, flops = classic_log.entries(log_file), self.compute_dag.flop_ct
+        found = classic_log.best(entries, self.workload_key, self.target, include_compatible, flops)
         if found is None:
             raise TVMError(f"the log {os.fspath(log_file)} has no record of {self.workload_key} for {self.target}")
         return State(self.compute_dag.state_of(found.steps), self.compute_dag)

@@ -6,6 +6,7 @@ objective most.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import random
@@ -16,7 +17,7 @@ from typing import Any
 from tilewright.auto_scheduler import classic_log
 from tilewright.auto_scheduler.compute_dag import ComputeDAG
 from tilewright.auto_scheduler.cost_model.cost_model import CostModel, RandomModel
-from tilewright.auto_scheduler.measurer import ProgramMeasurer
+from tilewright.auto_scheduler.measurer import ProgramMeasurer, TaskFailure
 from tilewright.auto_scheduler.search_policy import PreloadMeasuredStates, SearchPolicy, SketchPolicy
 from tilewright.auto_scheduler.search_task import SearchTask, TuningOptions, default_model
 from tilewright.auto_scheduler.task_scheduler_callbacks import (
@@ -25,6 +26,8 @@ from tilewright.auto_scheduler.task_scheduler_callbacks import (
     TaskSchedulerCallback,
 )
 from tilewright.support.errors import TVMError
+
+logger = logging.getLogger("auto_scheduler")
 
 EXPLORED = 0.05
 """The share of rounds whose task is drawn at random."""
@@ -104,7 +107,8 @@ class TaskScheduler:
         """Measures in rounds until all trials are used, or nothing becomes faster.
 
         search_policy: "default", "sketch.xgb", "sketch.random", or a policy for each task. per_task_early_stopping: measurements of a task
-        in a row without a faster program, after which it rests. Raises TVMError where there are fewer trials than tasks.
+        in a row without a faster program, after which it rests. Raises TVMError where there are fewer trials than tasks. A task of which no
+        program could be measured stays untuned, which a warning of the log `auto_scheduler` tells.
         """
         trials, count = tune_option.num_measure_trials, len(self.tasks)
         per_round = min(tune_option.num_measures_per_round, trials // max(count, 1))
@@ -136,11 +140,22 @@ class TaskScheduler:
             stopping = tune_option.early_stopping
             if stopping is not None and 0 < stopping <= self.ct - self.best_ct:
                 break
+        for i, task in enumerate(self.tasks):
+            why = measurer.why(task)
+            if self.best_costs[i] >= classic_log.FAILED and why:
+                name = task.desc or "without a name"
+                logger.warning("task %d (%s) stays untuned: none of its programs could be measured%s", i, name, why)
 
     def _round(self, i: int, count: int, measurer: ProgramMeasurer, patience: int | None) -> None:
         for callback in self.callbacks:
             callback.pre_tune(self, i)
-        inputs, results = self.search_policies[i].continue_search_one_round(count, measurer)
+        try:
+            inputs, results = self.search_policies[i].continue_search_one_round(count, measurer)
+        except TaskFailure as failure:
+            # It stays untuned, and the others go on.
+            logger.warning("task %d (%s): %s", i, self.tasks[i].desc or "without a name", failure)
+            self.ct += count
+            inputs, results = [], []
         self.task_cts[i] += 1
         for result in results:
             self.ct += 1

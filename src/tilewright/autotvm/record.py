@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tilewright.autotvm.task.possible import is_possible
 from tilewright.autotvm.task.space.config import ConfigEntity
 from tilewright.autotvm.task.task import Task
 from tilewright.support.errors import TVMError
@@ -148,11 +149,12 @@ def split_workload(in_file: str | os.PathLike[str], clean: bool = True) -> None:
 
 
 def best_pairs(pairs: Iterable[Pair]) -> list[Pair]:
-    """The fastest measurement of each target and workload."""
+    """The fastest measurement of each target and workload. Those whose times no machine can reach are left out, with a warning."""
     best: dict[str, Pair] = {}
     for pair in pairs:
         key = measure_str_key(pair[0], False)
-        if not pair[1].error_no and (key not in best or np.mean(pair[1].costs) < np.mean(best[key][1].costs)):
+        faster = not pair[1].error_no and (key not in best or np.mean(pair[1].costs) < np.mean(best[key][1].costs))
+        if faster and is_possible(*pair):
             best[key] = pair
     return list(best.values())
 

@@ -71,9 +71,10 @@ def content(path: str | os.PathLike[str]) -> bytes:
 
 
 def read(path: str | os.PathLike[str], kind: type = dict) -> Iterator[Line]:
-    """The lines of a log that are not empty. kind: of the records, `dict` or `list`. Raises TVMError where the file cannot be read."""
+    """The lines of a log that are not empty, nor comments (`# ...`). kind: of the records, `dict` or `list`. Raises TVMError where
+    the file cannot be read."""
     for number, line in enumerate(content(path).split(b"\n"), 1):
-        if line.strip():
+        if line.strip() and not line.lstrip().startswith(b"#"):
             yield _line(number, line, kind)
 
 

@@ -15,6 +15,7 @@ from tilewright.autotvm.env import GLOBAL_SCOPE
 from tilewright.autotvm.measure.measure import MeasureInput, MeasureResult
 from tilewright.autotvm.record import load_from_buffer, load_from_file
 from tilewright.autotvm.task.dispatcher import DispatchContext, Workload
+from tilewright.autotvm.task.possible import is_possible
 from tilewright.autotvm.task.space.config import ConfigSpace
 from tilewright.autotvm.task.space.fallback import FallbackConfigEntity
 
@@ -42,7 +43,8 @@ def pairs_of(records: Records) -> Iterable[Pair]:
 class ApplyHistoryBest(DispatchContext):
     """Gives each workload the fastest configuration among records: of targets of the same model, else of targets that have a key in common.
 
-    records: see `Records`; None: none yet. best_by_model, best_by_targetkey: the fastest records.
+    records: see `Records`; None: none yet. best_by_model, best_by_targetkey: the fastest records. One whose time no machine can reach is
+    not used, which a warning tells.
     """
 
     def __init__(self, records: Records | None) -> None:
@@ -50,6 +52,8 @@ class ApplyHistoryBest(DispatchContext):
         self.best_by_model: dict[tuple[str, Workload], Pair] = {}
         self.best_by_targetkey: dict[tuple[str, Workload], Pair] = {}
         self._given: dict[tuple[str, Workload | None], ConfigSpace] = {}
+        self._all: dict[Workload, list[Pair]] = {}
+        self._checked: set[int] = set()
         if records is not None:
             self.load(records)
 
@@ -61,12 +65,34 @@ class ApplyHistoryBest(DispatchContext):
             given, result = pair
             if result.error_no:
                 continue
-            workload = given.task.workload
-            for key in given.target.keys:
-                _keep(self.best_by_targetkey, (key, workload), pair)
-            if given.target.model != "unknown":
-                _keep(self.best_by_model, (given.target.model, workload), pair)
+            self._all.setdefault(given.task.workload, []).append(pair)
+            self._take(pair)
         logger.debug("%d records were read", count)
+
+    def _take(self, pair: Pair) -> None:
+        target, workload = pair[0].target, pair[0].task.workload
+        for key in target.keys:
+            _keep(self.best_by_targetkey, (key, workload), pair)
+        if target.model != "unknown":
+            _keep(self.best_by_model, (target.model, workload), pair)
+
+    def _fastest(self, target: Any, workload: Workload) -> Pair | None:
+        """The fastest record for a target, of those that can be true."""
+        while True:
+            found = self.best_by_model.get((target.model, workload))
+            for key in target.keys:
+                found = found or self.best_by_targetkey.get((key, workload))
+            if found is None or id(found) in self._checked:
+                return found
+            if is_possible(*found):
+                self._checked.add(id(found))
+                return found
+            self._all[workload] = [pair for pair in self._all.get(workload, ()) if pair is not found]
+            for best in (self.best_by_model, self.best_by_targetkey):
+                for known in [k for k, pair in best.items() if k[1] == workload]:
+                    del best[known]
+            for pair in self._all[workload]:
+                self._take(pair)
 
     def _query_inside(self, target: Any, workload: Workload | None) -> ConfigSpace | None:
         if target is None:
@@ -78,9 +104,7 @@ class ApplyHistoryBest(DispatchContext):
                 return self._given[key, workload]
         if workload is None:
             return None
-        found = self.best_by_model.get((target.model, workload))
-        for key in target.keys:
-            found = found or self.best_by_targetkey.get((key, workload))
+        found = self._fastest(target, workload)
         return found[0].config if found else None
 
     def update(self, target: Any, workload: Workload | None, cfg: ConfigSpace) -> None:

@@ -10,13 +10,11 @@ import numpy as np
 
 from tilewright.autotvm.env import GLOBAL_SCOPE
 from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from tilewright.autotvm.task.possible import why_refused
 from tilewright.autotvm.utils import format_si_prefix
-from tilewright.support.errors import TVMError
+from tilewright.tuning.plausible import reasons
 
 logger = logging.getLogger("autotvm")
-
-SHOWN = 3
-"""Failures that are shown where all measurements failed."""
 
 Callback = Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
@@ -75,7 +73,8 @@ class Tuner:
         """Measures configurations, until there are n_trial measurements, none left, or none that was faster among the last early_stopping.
 
         callbacks: are called with the tuner, the inputs and the results of each batch, such as those of `tuner.callback`. si_prefix: of
-        FLOPS in messages. Raises TVMError with the first failures if no configuration could be measured.
+        FLOPS in messages. A time that no machine can reach is a failure. If no configuration could be measured, a warning of the log
+        `autotvm` says why: the most frequent reasons. best_config is None then, and builds use no record of the task.
         """
         format_si_prefix(0, si_prefix)
         measure_batch = create_measure_batch(self.task, measure_option)
@@ -89,12 +88,14 @@ class Tuner:
                 if not configs:
                     break
                 inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
-                results = measure_batch(inputs)
+                results = [_true(given, result) for given, result in zip(inputs, measure_batch(inputs), strict=True)]
                 for given, result in zip(inputs, results, strict=True):
                     done += 1
                     self._note(done, given, result, si_prefix)
                 self.ttl = min(patience + self.best_iter, n_trial) - done
                 self.update(inputs, results)
+                if not self.has_next():
+                    self.ttl = 0
                 for callback in callbacks:
                     callback(self, inputs, results)
                 if done - self.best_iter >= patience:
@@ -106,7 +107,7 @@ class Tuner:
                 if hasattr(part, "close"):
                     part.close()
         if done and len(self._failures) == done:
-            raise TVMError(self._why(done))
+            logger.warning("%s", self._why(done))
 
     def _note(self, number: int, given: MeasureInput, result: MeasureResult, si_prefix: str) -> None:
         if result.error_no != MeasureErrorNo.NO_ERROR:
@@ -125,15 +126,19 @@ class Tuner:
 
     def _why(self, done: int) -> str:
         """What is said where all measurements failed."""
-        kinds: dict[str, list[str]] = {}
-        for result in self._failures:
-            kinds.setdefault(_name(result), []).append(_first_line(result))
-        shown = [f"{name}: {text}" for name, texts in kinds.items() for text in dict.fromkeys(texts)][:SHOWN]
-        counts = ", ".join([f"{len(texts)} with {name}" for name, texts in kinds.items()])
+        found = reasons([(_name(result), str(result.costs[0] if result.costs else "")) for result in self._failures])
         return (
-            f"no configuration of {self.task.name}{self.task.args} could be measured: of {done} that were tried, {counts} failed."
-            " The first failures:" + "".join([f"\n  {text}" for text in shown])
+            f"no configuration of {self.task.name}{self.task.args} could be measured: all {done} that were tried failed."
+            f" It stays untuned. The most frequent reasons:{found}"
         )
+
+
+def _true(given: MeasureInput, result: MeasureResult) -> MeasureResult:
+    """The result; a failure in its place if its time cannot be true."""
+    why = "" if result.error_no else why_refused(given, result)
+    if not why:
+        return result
+    return MeasureResult((why,), MeasureErrorNo.UNKNOWN_ERROR, result.all_cost, result.timestamp)
 
 
 def _name(result: MeasureResult) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from weakref import WeakKeyDictionary
 
 from tilewright.ir.transform import PassContext
 from tilewright.relay.backend.keys import PLANS
@@ -12,11 +14,25 @@ from tilewright.scheduling.database import PlanDatabase, PlanWarning
 from tilewright.scheduling.graph_plan import GraphPlan, given_plan
 from tilewright.target import Target
 
+_read: WeakKeyDictionary[PassContext, tuple[object, PlanDatabase]] = WeakKeyDictionary()
+"""By context: what told a file from others when it was read, and what it held."""
+
 
 def kept_plans() -> PlanDatabase | None:
-    """The plans in the file of this build; None without a file. Raises TVMError for a file that cannot be read."""
-    path = PassContext.current().config.get(PLANS)
-    return PlanDatabase(str(path)) if path else None
+    """The plans in the file of this build; None without a file. Several steps of a build ask, and lines that are left out are told once.
+    Raises TVMError for a file that cannot be read."""
+    context = PassContext.current()
+    path = context.config.get(PLANS)
+    if not path:
+        return None
+    with suppress(OSError):
+        found = os.stat(path)
+        state = str(path), found.st_ino, found.st_mtime_ns, found.st_size
+        known = _read.get(context)
+        if known is None or known[0] != state:
+            _read[context] = known = state, PlanDatabase(str(path))
+        return known[1]
+    return PlanDatabase(str(path))
 
 
 @contextmanager
