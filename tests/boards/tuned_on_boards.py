@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.boards.boards import AARCH64, RISCV, Board, tilewright
+from tests.boards.boards import AARCH64, ARM, RISCV, Board, tilewright
 from tests.boards.farm import Farm, farm
 from tests.boards.tuning import DATA, WEIGHT, built, model_file, sketches, templates, traces
 from tilewright.contrib import graph_executor
@@ -24,7 +24,7 @@ from tilewright.tuning.record import load
 TRIALS = 4
 
 
-@pytest.fixture(scope="module", params=[AARCH64, RISCV], ids=lambda board: board.name)
+@pytest.fixture(scope="module", params=[AARCH64, ARM, RISCV], ids=lambda board: board.name)
 def board(request: pytest.FixtureRequest) -> Board:
     found: Board = request.param
     return found

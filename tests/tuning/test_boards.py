@@ -14,7 +14,8 @@ from tests.tuning import kernels
 from tilewright import rpc
 from tilewright.support.errors import RPCError
 from tilewright.tuning.building import LocalBuilder
-from tilewright.tuning.measure import Failure, Run
+from tilewright.tuning.measure import Failure, Measured, Run
+from tilewright.tuning.running.board import Board
 from tilewright.tuning.running.rpc import RPCRunner
 
 HOST = "127.0.0.1"
@@ -60,6 +61,33 @@ def test_a_single_board(libraries: dict[str, Path]) -> None:
     assert all([m.seconds and min(m.seconds) > 0 for m in (right, again)])
     assert wrong.failure is Failure.WRONG and "output 1" in wrong.message
     assert leave.failure is Failure.RUN and "the process of the session ended" in leave.message
+    runner.close()
+    server.terminate()
+
+
+class Counted(Board):
+    """Counts what it measures."""
+
+    measured = 0
+
+    def measure(self, run: Run) -> Measured:
+        Counted.measured += 1
+        return super().measure(run)
+
+
+def test_what_a_board_refuses_is_told_at_once(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """The session lasts, so the board is not lost."""
+    builder = LocalBuilder(1)
+    source = kernels.source(kernels.right, "llvm -mtriple=riscv64-linux-gnu")
+    (other,) = builder.build([source], tmp_path)
+    builder.close()
+    assert other.path is not None
+    server = rpc.Server(HOST, 0, key="one", silent=True)
+    runner = RPCRunner("one", server=(HOST, server.port), timeout=20)
+    runner.board = Counted
+    (found,) = runner.run([Run(other.path, kernels.SIGNATURE, libraries["right"])])
+    assert found.failure is Failure.RUN and Counted.measured == 1
+    assert found.message.startswith("ValueError: ") and "was made for riscv64, but this machine is " in found.message
     runner.close()
     server.terminate()
 

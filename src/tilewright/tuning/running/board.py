@@ -19,6 +19,8 @@ from tilewright.tuning.running.measuring import Bench, Plan
 
 NOTICED_IN = 1.0
 """Seconds in which a tracker notices that a board is gone."""
+RAISED_THERE = "Error caught from RPC call:\n"
+"""How messages of errors begin that a server raised."""
 WORKER = Options(preload=(__name__,))
 
 
@@ -99,9 +101,12 @@ class Board:
         if outcome.ending is Ending.DONE:
             found: Measured = outcome.value
             return found
-        found = failed(
-            outcome, "" if ready.ending is Ending.DONE else "the untuned kernel, with which it is compared: "
-        )
+        before = "" if ready.ending is Ending.DONE else "the untuned kernel, with which it is compared: "
+        text = str(outcome.error) if isinstance(outcome.error, RPCError) else ""
+        if text.startswith(RAISED_THERE):
+            # The session lasts.
+            return failed(outcome._replace(message=text.removeprefix(RAISED_THERE)), before)
+        found = failed(outcome, before)
         lost = isinstance(outcome.error, RPCError) or outcome.ending is Ending.DIED
         return found._replace(failure=Failure.LOST) if lost else found
 
