@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.autotvm import templates
+from tests.autotvm.test_measure import board
+from tests.autotvm.test_tuners import hill, option
 from tilewright import autotvm
 from tilewright.autotvm import record
 from tilewright.autotvm.tuner import GridSearchTuner
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-
-from .test_tuners import hill, option
+from tilewright.tuning.running import rpc
 
 
 def pairs(*seconds: float) -> list[record.Pair]:
@@ -57,3 +59,22 @@ def test_a_log_on_a_full_device_ends_tuning_with_its_reason() -> None:
     assert tuner.best_config is not None and not autotvm.GLOBAL_SCOPE.in_tuning
     with pytest.raises(OSError, match="No space left"), open("/dev/full", "w") as file:
         GridSearchTuner(templates.task(8)).tune(8, option(hill)[1], callbacks=[autotvm.callback.log_to_file(file)])
+
+
+def test_a_board_that_dies_ends_tuning_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured before is in the log."""
+    monkeypatch.setattr(rpc, "COMES_BACK", 1.0)
+    log, task = tmp_path / "log", templates.task(16)
+    with board() as (tracker, server):
+        runner = autotvm.RPCRunner(
+            "board", "127.0.0.1", tracker.port, timeout=5, number=1, repeat=1, cooldown_interval=0
+        )
+
+        def die(tuner: Any, inputs: Any, results: Any) -> None:
+            server.terminate()
+
+        options = autotvm.measure_option(autotvm.LocalBuilder(60, 1), runner)
+        with pytest.raises(TVMError, match=r"there is no board .*board"):
+            GridSearchTuner(task).tune(8, options, callbacks=[autotvm.callback.log_to_file(log), die])
+    (pair,) = record.load_from_file(log)
+    assert pair[1].error_no == 0
