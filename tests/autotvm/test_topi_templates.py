@@ -23,6 +23,12 @@ def drawn_dense(rng: np.random.Generator) -> tuple[list[tuple[int, ...]], list[A
     return [(m, k), (n, k)], [None, "float32"]
 
 
+def drawn_gemm(rng: np.random.Generator) -> tuple[list[tuple[int, ...]], list[Any]]:
+    ((m, k), (n, _)), rest = drawn_dense(rng)
+    ta, tb = (bool(v) for v in rng.integers(0, 2, 2))
+    return [(k, m) if ta else (m, k), (n, k) if tb else (k, n)], [*rest, ta, tb]
+
+
 def drawn_batch(rng: np.random.Generator) -> tuple[list[tuple[int, ...]], list[Any]]:
     b, m, n, k = (int(v) for v in rng.integers(1, 13, 4))
     ta, tb = (bool(v) for v in rng.integers(0, 2, 2))
@@ -88,7 +94,13 @@ def dense_reference(a: Any, b: Any, *_: Any) -> Any:
     return a @ b.T
 
 
+def gemm_reference(a: Any, b: Any, *rest: Any) -> Any:
+    *_, ta, tb = rest
+    return (a.T if ta else a) @ (b.T if tb else b)
+
+
 TEMPLATES = {
+    "dense_gemm.arm_cpu": (arm_cpu.dense_gemm, arm_cpu.schedule_dense_gemm, drawn_gemm, gemm_reference),
     "dense_nopack.x86": (x86.dense_nopack, x86.schedule_dense_nopack, drawn_dense, dense_reference),
     "dense_pack.x86": (x86.dense_pack, x86.schedule_dense_pack, drawn_dense, dense_reference),
     "batch_matmul.x86": (x86.batch_matmul, x86.schedule_batch_matmul, drawn_batch, batch_reference),

@@ -2,7 +2,7 @@
 
 By operator and keys of the target:
 
-    nn.dense          dense_nopack.x86, dense_pack.x86
+    nn.dense          dense_nopack.x86, dense_pack.x86; on arm_cpu dense_gemm.arm_cpu too
     nn.batch_matmul   batch_matmul.x86
     nn.conv2d         conv2d_NCHWc.x86, depthwise_conv2d_NCHWc.x86; on arm_cpu conv2d_nchw_spatial_pack.arm_cpu,
                       conv2d_nchw_winograd.arm_cpu, depthwise_conv2d_nchw.arm_cpu
@@ -124,6 +124,8 @@ def candidates(call: Call, target: Target) -> Iterator[Candidate]:
         if len(data.shape) == 2:
             yield "dense_nopack.x86", [data, weight, None, dtype]
             yield "dense_pack.x86", [data, weight, None, dtype]
+            if "arm_cpu" in target.keys:
+                yield "dense_gemm.arm_cpu", [data, weight, None, dtype, False, True]
     elif is_op(call, "nn.batch_matmul"):
         card = card_of(call, neural.batch_matmul)
         yield (
@@ -177,6 +179,7 @@ def _transformed(weight: np.ndarray, config: ConfigSpace) -> np.ndarray:
 
 
 PACKERS: dict[str, Callable[[np.ndarray, ConfigSpace], np.ndarray]] = {
+    "dense_gemm.arm_cpu": _panels,
     "dense_pack.x86": _panels,
     "conv2d_nchw_spatial_pack.arm_cpu": _blocks_of_filters,
     "conv2d_nchw_winograd.arm_cpu": _transformed,
