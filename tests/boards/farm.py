@@ -49,6 +49,10 @@ class Farm:
             os.killpg(self._servers[number].pid, signal.SIGKILL)
         self._servers[number].wait(PATIENCE)
 
+    def kill_tracker(self) -> None:
+        """The tracker ends; the boards stay."""
+        self._tracker.terminate()
+
     def addresses(self, board: Board) -> list[str]:
         """The boards of a processor that the tracker has."""
         client = rpc.connect_tracker(*self.tracker)

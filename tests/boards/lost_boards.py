@@ -79,6 +79,20 @@ def test_the_only_board_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert len(records_of(log)) == len(kept) + 2
 
 
+def test_the_tracker_dies(tmp_path: Path) -> None:
+    model, log = model_file(tmp_path), tmp_path / "dense.records"
+    with farm(AARCH64) as found:
+        thread = threading.Thread(target=lambda: (until(lambda: len(records_of(log)) > 1), found.kill_tracker()))
+        thread.start()
+        done = tune(found, model, 200)
+        thread.join()
+    kept = len(records_of(log))
+    assert done.code == 1 and 1 < kept < 200
+    last = done.err.splitlines()[-1]
+    assert last.startswith(f"error: the tracker of the boards is lost: cannot connect to 127.0.0.1:{found.port}")
+    assert last.endswith(f"; {kept} records of this run are kept in {log}")
+
+
 @pytest.mark.parametrize("interface", [templates, sketches, traces])
 def test_classic_interfaces_end_when_the_only_board_dies(
     interface: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

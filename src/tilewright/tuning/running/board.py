@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tilewright.rpc import RPCSession, connect, connect_tracker
 from tilewright.runtime import Module
-from tilewright.support.errors import RPCError
+from tilewright.support.errors import RPCError, said
 from tilewright.support.workers import Ending, Job, Options, Outcome, Worker
 from tilewright.tuning.measure import Failure, Measured, Run, Signature
 from tilewright.tuning.running.local import failed
@@ -58,9 +58,12 @@ class Place(NamedTuple):
     def boards(self) -> frozenset[Address]:
         """The addresses of the boards that are there, free or not. Raises RPCError where the tracker is lost."""
         if self.tracker is not None:
-            tracker = connect_tracker(*self.tracker, self.key_file, self.tls_ca, up_in=5)
-            servers = tracker.summary()["server_info"]
-            tracker.close()
+            try:
+                tracker = connect_tracker(*self.tracker, self.key_file, self.tls_ca, up_in=5)
+                servers = tracker.summary()["server_info"]
+                tracker.close()
+            except (RPCError, OSError) as error:
+                raise RPCError(f"the tracker of the boards is lost: {said(error)}") from error
             return frozenset([tuple(s["addr"]) for s in servers if str(s["key"]).removeprefix("server:") == self.key])
         assert self.server is not None
         try:
@@ -119,7 +122,7 @@ class Board:
             time.sleep(NOTICED_IN / 5)
             try:
                 there = boards()
-            except (RPCError, OSError):
+            except RPCError:
                 there = frozenset()
         if not there or not before <= there:
             return found._replace(failure=Failure.LOST)

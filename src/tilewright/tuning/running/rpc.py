@@ -111,8 +111,8 @@ class RPCRunner(Runner):
         found: Future[Measured] = Future()
         try:
             count = self._count()
-        except (RPCError, OSError) as error:
-            found.set_exception(RPCError(str(error)))
+        except RPCError as error:
+            found.set_exception(error)
             return found
         with self._lock:
             self._open += 1
@@ -180,7 +180,7 @@ class RPCRunner(Runner):
                 try:
                     if self._boards():
                         continue
-                except (RPCError, OSError):
+                except RPCError:
                     pass  # the tracker is lost
                 board.stop_waiting()
                 return
