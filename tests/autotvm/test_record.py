@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.autotvm import templates
 from tilewright import autotvm
 from tilewright.autotvm import database, record
 from tilewright.exec import autotvm_log_editor
+from tilewright.support.errors import TVMError
 
 CLASSIC = (
     '{"input": ["llvm -keys=cpu -link-params=0 -target=x86_64-linux-gnu", "dense_nopack.x86", [["TENSOR", [1, 512], "float32"],'
@@ -127,3 +129,36 @@ def test_keys_and_database() -> None:
     assert len(db.filter(lambda given, found: found.error_no == 7)) == 1
     db.flush()
     assert db.load(first) is None
+
+
+class Redis:
+    """What is used of the package redis."""
+
+    class StrictRedis(dict[str, str]):
+        def __init__(self, **options: object) -> None:
+            super().__init__()
+            self.options = options
+
+        def set(self, key: str, value: str) -> None:
+            self[key] = value
+
+        def keys(self, pattern: str = "*") -> list[str]:  # type: ignore[override]
+            return list(self)
+
+        def flushdb(self) -> None:
+            self.clear()
+
+
+def test_a_database_in_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(TVMError, match="needs the package redis"):
+        database.RedisDatabase()
+    monkeypatch.setitem(sys.modules, "redis", Redis)
+    db = database.RedisDatabase(database.RedisDatabase.REDIS_TEST)
+    assert db.db.options["db"] == 13
+    for given, result in pairs():
+        db.save(given, result, extend=True)
+    assert db.load(pairs()[1][0]).costs == (0.2,) and len(db.load(pairs()[1][0], get_all=True)) == 2
+    assert len(db.filter(lambda _, result: result.error_no == 0)) == 4
+    db.flush()
+    assert db.load(pairs()[1][0]) is None

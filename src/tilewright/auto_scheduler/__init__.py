@@ -8,6 +8,7 @@ sampling, sketch_space       programs of a structure, as a space of the tuning e
 search_task, search_policy   what is tuned, and by which search
 task_inputs                  values that tasks are measured with
 measure, measure_programs, measure_places, measurer  measurements by the builders and runners of the engine
+measure_calls, calls         single builds, measurements, and calls in threads and processes, under classic names
 classic_log, measure_record  records of measurements
 task_scheduler, ..._callbacks  tasks of a model: which of them the next round is for; reports of rounds
 cost_model, feature          what scores programs; the engine's features

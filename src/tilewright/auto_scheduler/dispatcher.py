@@ -13,6 +13,7 @@ from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
 from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
 from tilewright.auto_scheduler.measure_record import entry_of
+from tilewright.auto_scheduler.utils import decode_workload_key
 from tilewright.support import lazy
 from tilewright.target import Target
 
@@ -84,6 +85,15 @@ class ApplyHistoryBest(DispatchContext):
                     self._entries.append(entry_of(inp, res))
                 case _:
                     self.load(record, n_lines)
+
+    @staticmethod
+    def get_workload_entry(
+        best_records: dict[str, dict[Any, Any]], target_key: str, workload_key: str
+    ) -> tuple[dict[Any, Any], Any, Any]:
+        """(what a dict has for a target and a kind of workload, which is made if it is missing; this kind; the workload's arguments)."""
+        kind, args = decode_workload_key(workload_key)
+        kind = workload_key if kind is None else kind
+        return best_records.setdefault(target_key, {}).setdefault(kind, {}), kind, args or ()
 
     def update(self, target: Target, workload_key: str, state: State | StateObject) -> None:
         self._set[classic_log.kind_of(target), workload_key] = state

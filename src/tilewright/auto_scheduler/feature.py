@@ -15,9 +15,12 @@ from tilewright.auto_scheduler.measure_programs import program_of
 from tilewright.auto_scheduler.measure_record import RecordReader
 from tilewright.auto_scheduler.search_task import SearchTask
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
 from tilewright.tuning.features.columns import BUFFERS, Rows, features_of, names
 
 DEFAULT_MAX_N_BUFS = BUFFERS
+SIZE_OF_INT32 = SIZE_OF_FLOAT32 = 4
 DEFAULT_FEATURE_VEC_LEN = len(names())
 
 Numbers = np.ndarray[Any, Any]
@@ -70,6 +73,23 @@ def get_per_store_features_from_file(
     """The same of at most max_lines records of a log."""
     inputs, results = RecordReader(filename).read_lines(max_lines)
     return get_per_store_features_from_measure_pairs(inputs, results, 0, max_n_bufs)
+
+
+def features_from_primfunc(
+    func: PrimFunc, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> Rows:
+    """The rows of a function, lowered or not. cache_line_bytes: of the machine. log_scale: counts and sizes x become log2(1 + x)."""
+    buffers, target = max_n_bufs or BUFFERS, Target.current(True) or Target("llvm")
+    rows = features_of(func, target, target.cpu.threads, buffers, line=cache_line_bytes, logarithms=log_scale)
+    return rows[:, : len(names(buffers))]
+
+
+def named_features_from_primfunc(
+    func: PrimFunc, cache_line_bytes: int = 64, max_n_bufs: int | None = None, log_scale: bool = False
+) -> dict[str, Numbers]:
+    """The same by the names of the columns: an array of a number for each statement."""
+    rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
+    return {name: rows[:, i] for i, name in enumerate(get_per_store_feature_names(max_n_bufs))}
 
 
 def _rows(inp: MeasureInput, buffers: int) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tilewright.auto_scheduler.classic_log import FAILED
 from tilewright.auto_scheduler.loop_state import State
 from tilewright.auto_scheduler.loops import StateObject
+from tilewright.auto_scheduler.workload_registry import (
+    deserialize_workload_registry_entry,
+    serialize_workload_registry_entry,
+)
 from tilewright.support import lazy
 from tilewright.tuning.measure import Failure
 
@@ -24,8 +29,9 @@ lazy.declare(
         name: f"tilewright.auto_scheduler.{module}:{name}"
         for module, names in {
             "measure_places": "LocalBuilder LocalRPCMeasureContext LocalRunner RPCRunner",
+            "measure_calls": "local_builder_build local_run rpc_runner_run",
             "measure_programs": "ProgramBuilder ProgramRunner program_of",
-            "measure_record": "recover_measure_input",
+            "measure_record": "dump_record_to_string load_record_from_string recover_measure_input",
             "measurer": "ProgramMeasurer",
             "task_inputs": "TASK_INPUT_CHECK_FUNC_REGISTRY prepare_input_map register_task_input_check_func",
         }.items()
@@ -68,6 +74,21 @@ class MeasureInput:
     def __init__(self, task: SearchTask, state: State | StateObject) -> None:
         self.task = task
         self.state = state.state_object if isinstance(state, State) else state
+
+    def serialize(self) -> list[Any]:
+        """The input for another process: a record, and what is registered for its workload."""
+        dump_record_to_string = sys.modules[__name__].dump_record_to_string
+        key = self.task.workload_key
+        return [dump_record_to_string(self, MeasureResult([0.0])), serialize_workload_registry_entry(key)]
+
+    @staticmethod
+    def deserialize(data: Sequence[Any]) -> MeasureInput:
+        """The input that `serialize` wrote. Data from strangers may run any code."""
+        # Records are above this.
+        records = sys.modules[__name__]
+        deserialize_workload_registry_entry(data[1])
+        found: MeasureInput = records.recover_measure_input(records.load_record_from_string(data[0])[0], True)
+        return found
 
 
 @dataclass

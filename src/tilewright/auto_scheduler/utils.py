@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir import IntImm
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 from tilewright.te.compute import placeholder
 from tilewright.te.tensor import Tensor
+
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.auto_scheduler.calls:{name}"
+        for name in (
+            "MAX_TRACEBACK_INFO_LEN", "PropagatingThread", "call_func_with_thread", "call_func_with_timeout", "check_remote",
+            "kill_child_processes", "make_traceback_info", "request_remote",
+        )
+    },
+)  # fmt: skip
+__getattr__, __dir__ = lazy.late(__name__)
+
+
+def array_mean(arr: Sequence[Any]) -> float:
+    """The mean of numbers, constants among them."""
+    return statistics.fmean([float(getattr(x, "value", x)) for x in arr])
+
+
+def to_str_round(x: Any, decimal: int = 6) -> str:
+    """Numbers, and lists of them, as a text of so many decimals; texts as they are."""
+    if isinstance(x, str):
+        return x
+    if isinstance(x, (list, tuple)) or hasattr(x, "tolist"):
+        return "[" + ", ".join([to_str_round(y, decimal) for y in x]) + "]"
+    if isinstance(x, dict):
+        return str({k: to_str_round(v, decimal) for k, v in x.items()})
+    return str(x) if isinstance(x, int) else f"{float(x):.{decimal}f}"
 
 
 def get_func_name(func: Any) -> str:

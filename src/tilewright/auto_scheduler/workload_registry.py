@@ -7,7 +7,13 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.auto_scheduler.utils import deserialize_args, get_func_name, key_error, serialize_args
+from tilewright.auto_scheduler.utils import (
+    decode_workload_key,
+    deserialize_args,
+    get_func_name,
+    key_error,
+    serialize_args,
+)
 from tilewright.support.errors import TVMError
 from tilewright.te.operation import PlaceholderOp
 from tilewright.te.tensor import Tensor
@@ -84,6 +90,21 @@ def load_workload_func_registry(filename: str) -> None:
     """Registers the functions of a file that `save_workload_func_registry` wrote. Files from strangers may run any code."""
     with open(filename, "rb") as file:
         WORKLOAD_FUNC_REGISTRY.update(pickle.load(file))
+
+
+def serialize_workload_registry_entry(workload_key: str) -> bytes:
+    """What is registered for a workload, as bytes: its tensors, or its function, which must be importable. Raises TVMError for one that is
+    not registered."""
+    name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else str(decode_workload_key(workload_key)[0])
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        raise key_error(workload_key)
+    return pickle.dumps((name, WORKLOAD_FUNC_REGISTRY[name]))
+
+
+def deserialize_workload_registry_entry(data: bytes) -> None:
+    """Registers what `serialize_workload_registry_entry` wrote, unless its name is taken. Bytes from strangers may run any code."""
+    name, value = pickle.loads(data)
+    WORKLOAD_FUNC_REGISTRY.setdefault(name, value)
 
 
 def inputs_of(tensors: list[Tensor]) -> list[Tensor]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tilewright.autotvm.record import decode, encode, measure_str_key
+from tilewright.support.errors import TVMError
 
 logger = logging.getLogger("autotvm")
 
@@ -67,6 +69,36 @@ class TextDatabase(Database):
         """The measurements that a function accepts."""
         pairs = [pair for _, text in self.items() for line in text.splitlines() if (pair := decode(line)) is not None]
         return [pair for pair in pairs if func(*pair)]
+
+
+class RedisDatabase(TextDatabase):
+    """Keeps measurements in a Redis server of this machine, at its usual port. It needs the package redis. db_index: the number of the
+    database there. Raises TVMError without the package."""
+
+    REDIS_PROD, REDIS_LOCA, REDIS_TEST, REDIS_NIGHT_TEMP = 15, 14, 13, 12
+
+    def __init__(self, db_index: int = REDIS_PROD) -> None:
+        try:
+            redis: Any = import_module("redis")
+        except ImportError as error:
+            raise TVMError("a RedisDatabase needs the package redis: pip install redis") from error
+        self.db = redis.StrictRedis(host="localhost", port=6379, db=db_index, decode_responses=True)
+        if db_index == self.REDIS_TEST:
+            self.db.flushdb()
+
+    def get(self, key: str) -> str | None:
+        found = self.db.get(key)
+        return None if found is None else str(found)
+
+    def set(self, key: str, value: str) -> None:
+        self.db.set(key, value)
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        return [(str(key), str(self.db.get(key))) for key in self.db.keys("*")]
+
+    def flush(self) -> None:
+        """Forgets all."""
+        self.db.flushdb()
 
 
 class DummyDatabase(TextDatabase):

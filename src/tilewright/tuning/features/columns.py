@@ -109,8 +109,10 @@ def features_of(
     buffers: int = BUFFERS,
     samples: int = SAMPLES,
     line: int = LINE,
+    logarithms: bool = True,
 ) -> Rows:
-    """The same with other numbers of buffers and of points of the intensity, and another length of cache lines in bytes."""
+    """The same with other numbers of buffers and of points of the intensity, and another length of cache lines in bytes. logarithms: of
+    counts and sizes; otherwise these are themselves."""
     stores = stores_of(program if isinstance(program, PrimFunc) else kernel_of(program))
     touched = [footprints(store, line) for store in stores]
     cpu = target.cpu
@@ -129,7 +131,7 @@ def features_of(
         for k, store in enumerate(stores)
     ]
     found = np.array(rows, dtype=np.float64).reshape(len(rows), len(names(buffers, samples)) + len(_OWN))
-    scaled = _scaled(buffers, samples)
+    scaled = _scaled(buffers, samples) & logarithms
     found[:, scaled] = np.sign(found[:, scaled]) * np.log2(1 + np.abs(found[:, scaled]))
     return found.astype(np.float32)
 
