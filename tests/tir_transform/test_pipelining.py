@@ -135,6 +135,29 @@ def test_refused_pipelines(stages: list[int], order: list[int], text: str) -> No
         T.InjectSoftwarePipeline()(pipelined(4, [0, 0, 1], [0, 1, 2], tir.ForKind.PARALLEL))
 
 
+def pipelined_fragments(raw: bool) -> Any:
+    """B[k] = A[k], tiles of 16 x 16, through storage that a copy fills and an intrinsic reads by a pointer."""
+    a, b = tir.decl_buffer((4 * 256,), name="A"), tir.decl_buffer((4 * 256,), name="B")
+    s, part = shared("S", 256, scope="global"), shared("part", 256, scope="wmma.accumulator")
+    k, i, once = [tir.Var(name, "int32") for name in ("k", "i", "once")]
+    fill = tir.For(i, 0, 256, 0, tir.BufferStore(s, a[k * 256 + i], [i]))
+    source, to = s.data if raw else s.access_ptr("r"), b.access_ptr("w", offset=k * 256, extent=256)
+    load = tir.Evaluate(tir.tvm_load_matrix_sync(part.data, 16, 16, 16, 0, source, 16, "row_major"))
+    store = tir.Evaluate(tir.tvm_store_matrix_sync(part.data, 16, 16, 16, 0, to, 16, "row_major"))
+    use = tir.For(once, 0, 1, 0, tir.SeqStmt([load, store]))
+    notes = {"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}
+    block = tir.Block([], [], [], "turn", tir.SeqStmt([fill, use]), None, [s, part])
+    return module(tir.For(k, 0, 4, 0, tir.BlockRealize([], True, block), None, notes), a, b)
+
+
+def test_intrinsics_get_the_version_of_their_iteration() -> None:
+    data = np.random.rand(4 * 256).astype("float32")
+    new = T.InjectSoftwarePipeline()(pipelined_fragments(raw=False))
+    np.testing.assert_array_equal(outputs(new, data, np.zeros_like(data)), data)
+    with pytest.raises(TVMError, match="S has several versions, so that intrinsics take pointers to it by access_ptr"):
+        T.InjectSoftwarePipeline()(pipelined_fragments(raw=True))
+
+
 def test_values_carried_from_turn_to_turn_keep_one_stage() -> None:
     a, s = tir.decl_buffer((8,), name="A"), tir.decl_buffer((1,), name="S")
     k, zero = tir.Var("k", "int32"), tir.const(0, "int32")

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.codegen.interp import run
 from tilewright.ir import IRModule
-from tilewright.node import post_order_visit
+from tilewright.node import nodes_of, post_order_visit
 from tilewright.script import tir as T
 from tilewright.tir import Block, BlockRealize, For, PrimFunc, transform
 
@@ -215,3 +215,27 @@ def test_indices_may_have_types_of_their_own() -> None:
     out, a = np.zeros((4, 4), "float32"), np.arange(16, dtype="float32").reshape(4, 4)
     run(mod, [np.array([3, 1, 0, 2]), a, out])
     np.testing.assert_array_equal(out, a[:, [3, 1, 0, 2]])
+
+
+@T.prim_func
+def copied_for_a_view(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    S = T.alloc_buffer((8,), "float32")
+    for k in range(4):
+        for i in range(8):
+            with T.block("fill"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                S[vi] = A[vk, vi]
+        with T.block("use"):
+            vk = T.axis.spatial(4, k)
+            T.reads(S[0:8])
+            T.writes(B[vk, 0:8])
+            V = T.match_buffer(S[0:8], (8,), "float32")
+            for j in range(8):
+                B[vk, j] = V[j]
+
+
+def test_a_view_is_used_where_its_block_stands() -> None:
+    """What a block takes as a view is allocated in the loop around it, where each turn fills it anew."""
+    out = transform.PlanAndUpdateBufferAllocationLocation()(IRModule({"main": copied_for_a_view}))["main"]
+    (loop,) = [x for x in nodes_of(out.body, For) if x.loop_var.name == "k"]
+    assert isinstance(loop.body, BlockRealize) and [b.name for b in loop.body.block.alloc_buffers] == ["S"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.codegen.interp.expr import ExprSource
-from tilewright.codegen.interp.lanes import TAGS, Cooperation
+from tilewright.codegen.interp.lanes import TAGS, WARP, Cooperation, scope_of
 from tilewright.codegen.interp.values import InterpError
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
@@ -24,6 +24,7 @@ class CooperatingThreads(ExprSource):
     depth: int
 
     def __init__(self) -> None:
+        self.has_fragments = False
         self.axes: dict[str, tuple[str, Any]] = {}
         self.reducers: list[CommReducer] = []
 
@@ -135,6 +136,47 @@ class CooperatingThreads(ExprSource):
 
     def _call_tvm_warp_shuffle_down(self, e: Call) -> str:
         return self._shuffle_by("down", e)
+
+    def _fragment(self, e: Call) -> str:
+        """The fragment of a call as arguments: storage, index and shape."""
+        data = e.args[0]
+        scope = scope_of(data)
+        m, n, k = [int(x.value) for x in e.args[1:4] if isinstance(x, IntImm)]
+        shape = {"wmma.matrix_a": (m, k), "wmma.matrix_b": (k, n), "wmma.accumulator": (m, n)}.get(scope)
+        if shape is None:
+            raise InterpError(f"tir.{e.intrinsic} takes a fragment, but {data} is in scope {scope}")
+        self.has_fragments = True
+        return f"{self.expr(data)}, {self.expr(e.args[4])}, {shape}"
+
+    def _leads(self, e: Call) -> str:
+        """Whether a thread is the first of its warp. Without threads around, the program stands for that of a warp."""
+        if self.lane is None:
+            return "True"
+        _, extent = self.axes["threadIdx.x"]
+        if not isinstance(extent, IntImm) or extent.value % WARP:
+            raise InterpError(
+                f"tir.{e.intrinsic} takes whole warps, so the extent of threadIdx.x must be a multiple of {WARP}"
+            )
+        return f"{self.lane} % {WARP} == 0"
+
+    def _call_tvm_fill_fragment(self, e: Call) -> str:
+        return f"fragments.fill({self._fragment(e)}, {self.expr(e.args[5])})"
+
+    def _matrix(self, kind: str, e: Call) -> str:
+        pointer, stride, layout = map(self.expr, e.args[5:8])
+        return f"fragments.{kind}({self._fragment(e)}, {pointer}, {stride}, {layout}, {self._leads(e)})"
+
+    def _call_tvm_load_matrix_sync(self, e: Call) -> str:
+        return self._matrix("load", e)
+
+    def _call_tvm_store_matrix_sync(self, e: Call) -> str:
+        return self._matrix("store", e)
+
+    def _call_tvm_mma_sync(self, e: Call) -> str:
+        self._leads(e)
+        self.has_fragments = True
+        parts = [f"({self.expr(e.args[i])}, {self.expr(e.args[i + 1])})" for i in range(0, 8, 2)]
+        return f"fragments.multiply({', '.join(parts)})"
 
     def _call_tvm_warp_activemask(self, e: Call) -> str:
         return self.wrapped(str((1 << 32) - 1), e.dtype)

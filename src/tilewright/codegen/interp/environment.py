@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.codegen.interp import intrinsics, values
 from tilewright.codegen.interp.direct import Cells, elements, elements_at
+from tilewright.codegen.interp.fragments import Fragments
 from tilewright.codegen.interp.lanes import run_lanes, shared_storage, store_first
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Accessor, InterpError
@@ -77,5 +78,5 @@ def bind_match(
 ENVIRONMENT = {
     "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": bind_match, "Cells": Cells,
     "InterpError": InterpError, "elements": elements, "elements_at": elements_at, "run_lanes": run_lanes, "shared_storage": shared_storage,
-    "store_first": store_first, "Tiles": Tiles, **_HELPERS,
+    "store_first": store_first, "Tiles": Tiles, "Fragments": Fragments, **_HELPERS,
 }  # fmt: skip

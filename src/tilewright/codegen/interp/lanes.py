@@ -23,6 +23,11 @@ COOPERATION = frozenset(
 )  # fmt: skip
 """Intrinsics at which the threads of a block wait for each other."""
 
+OF_WARPS = frozenset(
+    f"tir.{name}" for name in ("tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_mma_sync")
+)
+"""Intrinsics that the threads of a warp compute together. Where threads are loops still, a loop of warps does not say which threads."""
+
 _WARP_KINDS = frozenset({"at", "up", "down", "warp"})
 
 
@@ -31,6 +36,7 @@ class Cooperation(Visitor):
 
     def __init__(self) -> None:
         self.found = False
+        self._launched = False
         self.extents: dict[str, Any] = {}
 
     def _axis(self, axis: IterVar | None, extent: Any) -> None:
@@ -43,6 +49,7 @@ class Cooperation(Visitor):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
         if s.attr_key == "thread_extent":
+            self._launched = True
             self._axis(s.node, s.value)
         self.visit(s.body)
 
@@ -65,7 +72,8 @@ class Cooperation(Visitor):
 
     @on(Call)
     def _call(self, e: Call) -> None:
-        self.found |= getattr(e.op, "name", "") in COOPERATION
+        name = getattr(e.op, "name", "")
+        self.found |= name in COOPERATION or (self._launched and name in OF_WARPS)
         self.visit_children(e)
 
 

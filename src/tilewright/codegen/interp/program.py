@@ -106,6 +106,7 @@ class Program(CooperatingThreads):
         self.stmt(body)
         lines = ["def program(args, races, call_function, call_extern, match_arg):"]
         lines += ["    tiles = Tiles(races)"] if self.has_tiles else []
+        lines += ["    fragments = Fragments(races)"] if self.has_fragments else []
         numbers: list[int] = []
         for line in self.lines:
             numbers.append(len(lines) + 1)

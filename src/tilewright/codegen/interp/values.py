@@ -29,12 +29,14 @@ class InterpError(TVMError):
 
 
 class Storage:
-    """The elements of a data variable. ready: marks of the elements that were written; None if all were (arguments)."""
+    """The elements of a data variable. ready: marks of the elements that were written; None if all were (arguments). fragment: the shape of
+    the fragments of a matrix unit that it holds."""
 
-    __slots__ = ("data", "name", "reader", "ready", "writer")
+    __slots__ = ("data", "fragment", "name", "reader", "ready", "writer")
 
     def __init__(self, name: str, data: Array, ready: Array | None) -> None:
         self.name, self.data, self.ready = name, data, ready
+        self.fragment: tuple[int, int] | None = None
         self.writer: dict[int, int] | None = None
         self.reader: dict[int, int] | None = None
 

@@ -61,7 +61,8 @@ class _Accesses(Visitor):
             found.update(self.env.get(v, (v,)))
         return found
 
-    def touch(self, buffer: Buffer) -> None:
+    def touch(self, buffer: Buffer, whole: bool = False) -> None:
+        """Notes an access here. whole: it is a block's, whose view is made before the block."""
         at = self.here
         carried = self.carried.get(buffer)
         if carried is not None:
@@ -70,7 +71,11 @@ class _Accesses(Visitor):
         self.found[buffer] = at if old is None else common(old, at)
         # Serial loops of a block's own body may carry values from step to step.
         while (
-            carried is None and isinstance(at.node, For) and at.node.kind not in INDEPENDENT and at.parent is not None
+            not whole
+            and carried is None
+            and isinstance(at.node, For)
+            and at.node.kind not in INDEPENDENT
+            and at.parent is not None
         ):
             at = at.parent
         old = self.safe.get(buffer)
@@ -91,7 +96,7 @@ class _Accesses(Visitor):
 
     @on(MatchBufferRegion)
     def _match(self, m: MatchBufferRegion) -> None:
-        self.touch(m.source.buffer)
+        self.touch(m.source.buffer, whole=True)
 
     @on(Var)
     def _var(self, v: Var) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.tir.tensor_intrin import amx, arm, dot_product, wasm, x86
+from tilewright.tir.tensor_intrin import amx, arm, cuda, dot_product, wasm, x86
 
-__all__ = ["amx", "arm", "dot_product", "wasm", "x86"]
+__all__ = ["amx", "arm", "cuda", "dot_product", "wasm", "x86"]

@@ -10,9 +10,9 @@ from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
-from tilewright.tir.arithmetic import add, const_true, floormod, logical_and, subtract
+from tilewright.tir.arithmetic import add, const_true, floordiv, floormod, logical_and, multiply, subtract
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.expr import BufferLoad, Call, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
     AttrStmt,
@@ -40,6 +40,7 @@ class _Versions(Mutator):
 
     def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
         self.versions, self.iteration = versions, iteration
+        self.by_data = {buffer.data: (buffer, count) for buffer, (_, count) in versions.items()}
 
     def _slot(self, count: int) -> PrimExpr:
         return floormod(self.iteration, IntImm(self.iteration.dtype, count))
@@ -51,6 +52,32 @@ class _Versions(Mutator):
             return self.rebuild(e)
         indices = mutate_tuple(self.visit, e.indices)
         return BufferLoad(found[0], (self._slot(found[1]), *indices), e.predicate, e.span)
+
+    @on(Call)
+    def _call(self, e: Call) -> PrimExpr:
+        """Intrinsics get pointers to the version of the iteration."""
+        data = e.args[1] if e.intrinsic == "tvm_access_ptr" else None
+        if not isinstance(data, Var) or data not in self.by_data:
+            return self.rebuild(e)
+        buffer, count = self.by_data[data]
+        size: PrimExpr = IntImm(self.iteration.dtype, 1)
+        for n in buffer.shape:
+            size = multiply(size, n)
+        if buffer.strides:
+            size = multiply(buffer.strides[0], buffer.shape[0])
+        kind, _, offset, extent, mask = e.args
+        offset = add(self.visit(offset), multiply(self._slot(count), floordiv(size, kind.dtype.lanes)))
+        return Call(e.dtype, e.op, (kind, data, offset, self.visit(extent), mask), e.span)
+
+    @on(Var)
+    def _var(self, v: Var) -> Var:
+        if v in self.by_data:
+            buffer, _ = self.by_data[v]
+            raise TVMError(
+                f"InjectSoftwarePipeline: {buffer.name} has several versions, so that intrinsics take pointers to it by access_ptr,"
+                f" but it is used as {v.name}"
+            )
+        return v
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> Stmt:

@@ -35,8 +35,9 @@ def own_memory(scope: str, tag: str) -> bool:
     """Whether each thread along the axis has a buffer of its own, if the kernel allocates the buffer in that scope."""
     memory = scope.split(".")[0]
     if tag.startswith("blockIdx."):
-        return memory in ("", "global", "local", "warp", "shared")
-    return memory in ("", "global", "local") or (memory == "warp" and tag != "threadIdx.x")
+        return memory in ("", "global", "local", "warp", "shared", "wmma")
+    # A fragment belongs to a warp, all of whose threads hold the whole of it, as far as a program can tell.
+    return memory in ("", "global", "local", "wmma") or (memory == "warp" and tag != "threadIdx.x")
 
 
 def need_own_memory(func: PrimFunc) -> None:
