@@ -192,7 +192,8 @@ def test_defaults_by_target() -> None:
     ]
     assert sum(ms.Mutator.create("llvm").values()) == pytest.approx(1) == sum(ms.Mutator.create("cuda").values())
     with pytest.raises(
-        ValueError, match="defaults are known for llvm, cuda, hexagon, vnni, avx512, dotprod, but 'other' was given"
+        ValueError,
+        match="defaults are known for llvm, cuda, cuda-tensorcore, hexagon, vnni, avx512, dotprod, but 'other' was given",
     ):
         ms.Postproc.create("other")
     with pytest.raises(ValueError, match="the rules of a design space depend on the target"):

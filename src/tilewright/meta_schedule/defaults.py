@@ -6,6 +6,7 @@ from tilewright.meta_schedule import mutator as M
 from tilewright.meta_schedule import postproc as P
 from tilewright.meta_schedule import schedule_rule as R
 from tilewright.target import Target
+from tilewright.tir.tensor_intrin.cuda import get_wmma_intrin_group
 
 INTRINSICS = {
     "vnni": ("avx512vnni", "dot_16x4_vnni"),
@@ -13,6 +14,9 @@ INTRINSICS = {
     "dotprod": ("dotprod", "dot_4x4_sdot"),
 }
 """Kinds of CPUs with instructions for products of bytes: the feature of the processor, and the tensor intrinsic."""
+
+TENSOR_CORES = 75
+"""The least compute capability of NVIDIA's GPUs, as in "sm_75", whose matrix units the defaults use."""
 
 GPUS = ("cuda", "rocm", "metal", "opencl", "vulkan", "webgpu")
 
@@ -23,7 +27,8 @@ def kind_of(target: Target | None) -> str:
         raise ValueError("the rules of a design space depend on the target: give TuneContext one")
     name = target.kind.name
     if name in GPUS:
-        return "cuda"
+        digits = str(target.attrs.get("arch", "")).removeprefix("sm_")
+        return "cuda-tensorcore" if name == "cuda" and digits.isdecimal() and int(digits) >= TENSOR_CORES else "cuda"
     if name == "hexagon":
         return "hexagon"
     if name in ("llvm", "c", "interp"):
@@ -34,17 +39,18 @@ def kind_of(target: Target | None) -> str:
 
 def _checked(kind: str) -> bool:
     """Whether a kind is a GPU. Raises ValueError for an unknown one."""
-    known = ("llvm", "cuda", "hexagon", *INTRINSICS)
+    known = ("llvm", "cuda", "cuda-tensorcore", "hexagon", *INTRINSICS)
     if kind not in known:
         raise ValueError(f"defaults are known for {', '.join(known)}, but {kind!r} was given")
-    return kind == "cuda"
+    return kind.startswith("cuda")
 
 
 def schedule_rules(kind: str) -> list[R.ScheduleRule]:
-    """The rules of "llvm", "cuda", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
+    """The rules of "llvm", "cuda", "cuda-tensorcore", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             R.ApplyCustomRule(),
+            *([_tensor_cores()] if kind == "cuda-tensorcore" else []),
             R.MultiLevelTiling(
                 "SSSRRSRS",
                 ["blockIdx.x", "vthread.x", "threadIdx.x"],
@@ -85,8 +91,27 @@ def schedule_rules(kind: str) -> list[R.ScheduleRule]:
     ]
 
 
+def _tensor_cores() -> R.ScheduleRule:
+    """Products of half floats and of bytes by matrix units."""
+    groups = [
+        get_wmma_intrin_group("shared.dyn", "shared.dyn", in_dtype, out_dtype, trans_b)
+        for in_dtype, out_dtype in (("float16", "float32"), ("float16", "float16"), ("int8", "int32"))
+        for trans_b in (False, True)
+    ]
+    staged = "shared.dyn"
+    return R.MultiLevelTilingTensorCore(
+        groups,
+        "SSSRRSRS",
+        ["blockIdx.y", "blockIdx.x", "threadIdx.y"],
+        4,
+        [1, 2, 3, 4, 8, 16],
+        R.ReuseType("must", [4], staged),
+        R.ReuseType("must", [2], staged),
+    )
+
+
 def postprocs(kind: str) -> list[P.Postproc]:
-    """The post-processors of "llvm", "cuda", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
+    """The post-processors of "llvm", "cuda", "cuda-tensorcore", "hexagon" or one of INTRINSICS, in the order in which they are applied."""
     if _checked(kind):
         return [
             P.DisallowDynamicLoop(),
@@ -95,6 +120,8 @@ def postprocs(kind: str) -> list[P.Postproc]:
             P.RewriteParallelVectorizeUnroll(),
             P.RewriteReductionBlock(),
             P.VerifyGPUCode(),
+            # It takes most of the time, and changes nothing that is checked.
+            *([P.RewriteTensorize()] if kind == "cuda-tensorcore" else []),
         ]
     return [
         P.DisallowDynamicLoop(),
@@ -107,7 +134,7 @@ def postprocs(kind: str) -> list[P.Postproc]:
 
 
 def mutators(kind: str) -> dict[M.Mutator, float]:
-    """The mutators of "llvm", "cuda", "hexagon" or one of INTRINSICS, and how likely each is chosen."""
+    """The mutators of "llvm", "cuda", "cuda-tensorcore", "hexagon" or one of INTRINSICS, and how likely each is chosen."""
     if _checked(kind):
         return {M.MutateTileSize(): 0.9, M.MutateUnroll(): 0.08, M.MutateThreadBinding(): 0.02}
     return {

@@ -151,6 +151,8 @@ def _threads_fit(block: Block) -> bool:
             continue
         extents = [loop.extent for loop in leaf.loops if is_bound(loop, "threadIdx")]
         threads = prod([e.value for e in extents if isinstance(e, IntImm)])
+        if note(leaf.block, "warp_execution"):
+            threads *= int(low)  # those of a warp
         if not int(low) <= threads <= int(high):
             return False
     return True

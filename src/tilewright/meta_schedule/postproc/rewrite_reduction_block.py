@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from tilewright.meta_schedule.blocks import is_bound, is_reduction, loop_kinds
+from tilewright.meta_schedule.blocks import is_bound, is_reduction, loop_kinds, note
 from tilewright.meta_schedule.postproc.postproc import Postproc
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import Block, ForKind
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.facts.leaves import leaves
 
+INIT, TENSORIZE = "meta_schedule.auto_tensorize_init", "meta_schedule.auto_tensorize"
+
 
 class RewriteReductionBlock(Postproc):
-    """Initialises the results of each reduction before its outermost reduction loop. Reductions across threads keep their form."""
+    """Initialises the results of each reduction before its outermost reduction loop. Reductions across threads keep their form. The
+    initialisation of a block that is annotated "meta_schedule.auto_tensorize_init" is left to the intrinsic that is named there."""
 
     def apply(self, sch: Schedule) -> bool:
         for gvar, root in sch.state.roots.items():
@@ -32,6 +35,10 @@ class RewriteReductionBlock(Postproc):
         except ScheduleError:
             # The initialisation then runs in the first step, under a condition.
             return
+        intrinsic = note(sch.get(block), INIT)
+        if intrinsic is not None:
+            sch.unannotate(block, INIT)
+            sch.annotate(init, TENSORIZE, intrinsic)
         if is_vector:
             sch.vectorize(sch.get_loops(init)[-1])
 

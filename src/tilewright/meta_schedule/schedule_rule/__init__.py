@@ -11,6 +11,7 @@ from tilewright.meta_schedule.schedule_rule.multi_level_tiling import MultiLevel
 from tilewright.meta_schedule.schedule_rule.parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from tilewright.meta_schedule.schedule_rule.random_compute_location import RandomComputeLocation
 from tilewright.meta_schedule.schedule_rule.schedule_rule import PyScheduleRule, ScheduleRule
+from tilewright.meta_schedule.schedule_rule.tensor_core import MultiLevelTilingTensorCore
 from tilewright.meta_schedule.schedule_rule.wide_vector import MultiLevelTilingWideVector
 from tilewright.meta_schedule.schedule_rule.with_intrin import MultiLevelTilingWithIntrin
 from tilewright.support import lazy
@@ -23,6 +24,7 @@ __all__ = [
     "CrossThreadReduction",
     "InlineConstantScalars",
     "MultiLevelTiling",
+    "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",
     "ParallelizeVectorizeUnroll",
@@ -36,6 +38,7 @@ __all__ = [
 lazy.declare(
     "tilewright.meta_schedule.schedule_rule.multi_level_tiling",
     {
+        "MultiLevelTilingTensorCore": "tilewright.meta_schedule.schedule_rule.tensor_core:MultiLevelTilingTensorCore",
         "MultiLevelTilingWideVector": "tilewright.meta_schedule.schedule_rule.wide_vector:MultiLevelTilingWideVector",
         "MultiLevelTilingWithIntrin": "tilewright.meta_schedule.schedule_rule.with_intrin:MultiLevelTilingWithIntrin",
     },

@@ -66,7 +66,7 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
 
 def _description(name: str) -> list[tuple[str, int]]:
     """The kinds and the extents of the loops that an intrinsic describes. Raises ScheduleError if there is no such intrinsic."""
-    for family in ("arm", "wasm", "x86"):
+    for family in ("arm", "cuda", "wasm", "x86"):
         import_module(f"tilewright.tir.tensor_intrin.{family}")  # registers its instructions
     intrin = TensorIntrin.get(name, allow_missing=True)
     if intrin is None:
