@@ -124,3 +124,29 @@ def test_without_xgboost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert np.isfinite(scores).all() and (model.predict(ctx, candidates) == scores).all()
     model.save(str(tmp_path / "state"))
     model.load(str(tmp_path / "state"))
+
+
+def test_parameters_of_trees() -> None:
+    assert C.xgb_model.XGBConfig().to_dict()["max_depth"] == 10
+    ctx, candidates = drawn(20)
+    results = [R.RunnerResult([1e-6 * (i + 1)], None) for i in range(20)]
+    scores = []
+    for config in (None, C.xgb_model.XGBConfig(max_depth=1, eta=0.01)):
+        model = C.XGBModel(config=config, num_tuning_cores=1)
+        model.update(ctx, candidates, results)
+        scores.append(model.predict(ctx, candidates))
+    assert (scores[0] != scores[1]).any()
+    pack = C.xgb_model.PackSum([np.ones((2, 3)), np.ones((1, 3))], np.array([1.0, 4.0]))
+    assert pack.ids.tolist() == [0, 0, 1] and pack.dmatrix.get_label().tolist() == [1, 1, 4]
+    rows = np.array([1.0, 2.0, 2.0])
+    assert pack.predict_with_score(rows).tolist() == [3, 2]
+    gradient, hessian = pack.obj_square_error(rows)
+    assert gradient.tolist() == [2, 2, -2] and hessian.tolist() == [1, 1, 1]
+    assert pack.rmse(rows) == ("p-rmse", 2.0) and pack.average_peak_score(rows, 2) == ("a-peak@2", (0.25 + 1) / 2)
+    with pytest.raises(ValueError, match="which this PackSum was not given"):
+        C.xgb_model.PackSum([np.ones((2, 3))], None).rmse(rows[:2])
+    with pytest.raises(ValueError, match="each program has a score, but there are 1 and 2"):
+        C.xgb_model.PackSum([np.ones((2, 3))], np.ones(2))
+    named = [("b", 1), ("a", 2), ("p-rmse", 3)]
+    assert [n for n, _ in sorted(named, key=C.xgb_model.make_metric_sorter("p-rmse"))] == ["p-rmse", "a", "b"]
+    assert ms.is_meta_schedule_enabled() is False

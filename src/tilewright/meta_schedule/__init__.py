@@ -62,5 +62,9 @@ lazy.faces(
         )
     },
 )
+lazy.declare(
+    __name__,
+    {"is_meta_schedule_enabled": "tilewright.relay.backend.meta_schedule_tasks:is_meta_schedule_enabled"},
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

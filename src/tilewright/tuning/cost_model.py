@@ -8,7 +8,8 @@ default_model   the better of those that can be used here
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,11 +46,16 @@ class TreeModel(CostModel):
 
     Until there are measurements, the prior decides. Then trees are trained, with all measurements so far, on what the prior leaves over.
     Needs xgboost; raises TVMError where it is missing. threads: see `features`; workers: threads that training takes, one less than there
-    are by default, since measurements may run.
+    are by default, since measurements may run; options: parameters of xgboost, where they are not `trees.PARAMETERS`.
     """
 
-    def __init__(self, threads: int | None = None, workers: int | None = None) -> None:
-        self.threads, self.workers = threads or host_threads(), workers
+    def __init__(
+        self,
+        threads: int | None = None,
+        workers: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.threads, self.workers, self.options = threads or host_threads(), workers, options
         self._prior = prior()
         self._learned: Forest | None = None
         self._tasks: dict[str, _Measured] = {}
@@ -101,7 +107,7 @@ class TreeModel(CostModel):
                 rows.append(task.rows[i])
                 wanted.append(float(throughput[i]) ** 0.5 - task.before[i])
         if len(rows) >= FEWEST:
-            self._learned = train(rows, np.array(wanted), ROUNDS, self.workers)
+            self._learned = train(rows, np.array(wanted), ROUNDS, self.workers, self.options)
 
 
 class _Measured:

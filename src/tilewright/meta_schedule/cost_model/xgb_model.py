@@ -11,6 +11,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tilewright.meta_schedule.cost_model.cost_model import CostModel, Scores
+from tilewright.meta_schedule.cost_model.groups import FeatureGroup
+from tilewright.meta_schedule.cost_model.xgb_parts import PackSum, XGBConfig, make_metric_sorter
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor, PerStoreFeature
 from tilewright.meta_schedule.utils import shash2hex
 from tilewright.support.errors import TVMError, said
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tilewright.meta_schedule.runner import RunnerResult
     from tilewright.meta_schedule.search_strategy.candidate import MeasureCandidate
     from tilewright.meta_schedule.tune_context import TuneContext
+
+__all__ = ["FeatureGroup", "PackSum", "XGBConfig", "XGBModel", "make_metric_sorter"]
 
 
 class _Learned(NamedTuple):
@@ -38,16 +42,16 @@ class XGBModel(CostModel, kind="xgb"):
     """Boosted trees over the features of programs, which start from a prior and learn from measurements; where xgboost is missing, an
     estimate by formulas, which learns nothing (see `tuning.cost_model`).
 
-    num_tuning_cores: threads of training; None: one less than there are. The features and the parameters of the trees are the engine's:
-    extractor may only be a PerStoreFeature, and config, num_warmup_samples, early_stopping_rounds, verbose_eval, average_peak_n,
-    adaptive_training and tree_method have no effect. Raises ValueError for another extractor.
+    num_tuning_cores: threads of training; None: one less than there are. config: an XGBConfig; None: the engine's parameters, which rank
+    best here. The features are the engine's: extractor may only be a PerStoreFeature, and num_warmup_samples, early_stopping_rounds,
+    verbose_eval, average_peak_n, adaptive_training and tree_method have no effect. Raises ValueError for another extractor.
     """
 
     def __init__(
         self,
         *,
         extractor: FeatureExtractor | str = "per-store-feature",
-        config: Any = None,
+        config: XGBConfig | None = None,
         num_warmup_samples: int = 100,
         early_stopping_rounds: int = 50,
         verbose_eval: int = 25,
@@ -73,7 +77,7 @@ class XGBModel(CostModel, kind="xgb"):
             num_tuning_cores,
             tree_method,
         )
-        self._make: Callable[[], Any] = lambda: _engine_model(num_tuning_cores)
+        self._make: Callable[[], Any] = lambda: _engine_model(num_tuning_cores, config)
         self._engine: Any = self._make()
         self._batches: list[_Learned] = []
 
@@ -128,9 +132,14 @@ class XGBModel(CostModel, kind="xgb"):
             place = ends
 
 
-def _engine_model(workers: int | None) -> Any:
+def _engine_model(workers: int | None, config: XGBConfig | None) -> Any:
     found = default_model()
-    return TreeModel(workers=workers) if isinstance(found, TreeModel) else found
+    if not isinstance(found, TreeModel):
+        return found
+    options = config.to_dict() if config is not None else {}
+    threads = options.pop("nthread", None)
+    options.pop("tree_method", None)
+    return TreeModel(workers=workers if workers is not None else threads, options=options)
 
 
 def _target_of(context: TuneContext) -> Target:

@@ -39,6 +39,10 @@ class PyMutator(Mutator):
     """The base of mutators of users, which define apply, clone and, if they need the context, _initialize_with_tune_context. Their apply
     takes a trace, or a trace and a seed."""
 
+    @abstractmethod
+    def apply(self, trace: Trace, _: int = 0) -> Trace | None:
+        """The trace with another decision; None where it has no decision that this mutator changes."""
+
 
 def mutated(mutator: Mutator, trace: Trace, random: Random) -> Trace | None:
     """What a mutator makes of a trace."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tilewright.meta_schedule.runner.config import EvaluatorConfig
 from tilewright.meta_schedule.runner.engine import device_of, run_of, told, told_by_worker
@@ -23,7 +22,9 @@ from tilewright.runtime import device as device_named
 from tilewright.support.workers import Job, Options, Worker
 from tilewright.tuning.running import local
 
-Function = Callable[..., Any] | str | None
+T_ALLOC_ARGUMENT = Callable[[Device, T_ARG_INFO_JSON_OBJ_LIST, int], list[T_ARGUMENT_LIST]]
+T_RUN_EVALUATOR = Callable[[Module, Device, EvaluatorConfig, list[T_ARGUMENT_LIST]], list[float]]
+T_CLEANUP = Callable[[], None]
 
 
 class LocalRunner(Runner, kind="local"):
@@ -43,9 +44,9 @@ class LocalRunner(Runner, kind="local"):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         alloc_repeat: int = 1,
-        f_alloc_argument: Function = None,
-        f_run_evaluator: Function = None,
-        f_cleanup: Function = None,
+        f_alloc_argument: T_ALLOC_ARGUMENT | str | None = None,
+        f_run_evaluator: T_RUN_EVALUATOR | str | None = None,
+        f_cleanup: T_CLEANUP | str | None = None,
         initializer: Callable[[], None] | None = None,
     ) -> None:
         self.timeout_sec, self.cooldown_sec, self.alloc_repeat = timeout_sec, cooldown_sec, alloc_repeat
@@ -121,9 +122,9 @@ def _measure(
     infos: T_ARG_INFO_JSON_OBJ_LIST,
     alloc_repeat: int,
     config: EvaluatorConfig,
-    f_alloc_argument: Function,
-    f_run_evaluator: Function,
-    f_cleanup: Function,
+    f_alloc_argument: T_ALLOC_ARGUMENT | str | None,
+    f_run_evaluator: T_RUN_EVALUATOR | str | None,
+    f_cleanup: T_CLEANUP | str | None,
 ) -> list[float]:
     """In the process: seconds of a library."""
     alloc = get_global_func_with_default_on_worker(f_alloc_argument, default_alloc_argument)

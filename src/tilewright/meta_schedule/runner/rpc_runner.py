@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from tilewright.meta_schedule.runner.config import EvaluatorConfig, RPCConfig
 from tilewright.meta_schedule.runner.engine import device_of, run_of, told, told_by_worker
@@ -24,7 +23,11 @@ from tilewright.runtime import Device, Module
 from tilewright.support.workers import Job, Options, Pool
 from tilewright.tuning.running import rpc
 
-Function = Callable[..., Any] | str | None
+T_CREATE_SESSION = Callable[[RPCConfig], RPCSession]
+T_UPLOAD_MODULE = Callable[[RPCSession, str, str], Module]
+T_ALLOC_ARGUMENT = Callable[[RPCSession, Device, T_ARG_INFO_JSON_OBJ_LIST, int], list[T_ARGUMENT_LIST]]
+T_RUN_EVALUATOR = Callable[[RPCSession, Module, Device, EvaluatorConfig, list[T_ARGUMENT_LIST]], list[float]]
+T_CLEANUP = Callable[[RPCSession, str], None]
 Told = tuple[list[float] | None, str | None]
 
 
@@ -45,11 +48,11 @@ class RPCRunner(Runner, kind="rpc"):
         evaluator_config: EvaluatorConfig | None = None,
         cooldown_sec: float = 0.0,
         alloc_repeat: int = 1,
-        f_create_session: Function = None,
-        f_upload_module: Function = None,
-        f_alloc_argument: Function = None,
-        f_run_evaluator: Function = None,
-        f_cleanup: Function = None,
+        f_create_session: T_CREATE_SESSION | str | None = None,
+        f_upload_module: T_UPLOAD_MODULE | str | None = None,
+        f_alloc_argument: T_ALLOC_ARGUMENT | str | None = None,
+        f_run_evaluator: T_RUN_EVALUATOR | str | None = None,
+        f_cleanup: T_CLEANUP | str | None = None,
         max_workers: int | None = None,
         initializer: Callable[[], None] | None = None,
     ) -> None:
@@ -126,11 +129,11 @@ def _measure(
     alloc_repeat: int,
     rpc_config: RPCConfig,
     config: EvaluatorConfig,
-    f_create_session: Function,
-    f_upload_module: Function,
-    f_alloc_argument: Function,
-    f_run_evaluator: Function,
-    f_cleanup: Function,
+    f_create_session: T_CREATE_SESSION | str | None,
+    f_upload_module: T_UPLOAD_MODULE | str | None,
+    f_alloc_argument: T_ALLOC_ARGUMENT | str | None,
+    f_run_evaluator: T_RUN_EVALUATOR | str | None,
+    f_cleanup: T_CLEANUP | str | None,
 ) -> list[float]:
     """In a process that speaks to a board: seconds of a library."""
     create = get_global_func_with_default_on_worker(f_create_session, default_create_session)
