@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -32,6 +32,9 @@ test: $(VENV)/.extra-test  ## the test suite (minutes)
 
 test-slow: $(VENV)/.extra-test  ## what `make test` leaves out: whole models beside their reference, further cases of large families, the compiler-less build (tens of minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+
+choose-slow: $(VENV)/.extra-test  ## choose anew which cases of families of tests wait for test-slow, by their time (tens of minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --choose-slow
 
 ZIG_CC = CC="$(CURDIR)/$(BIN)/python -m ziglang cc"
 test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machine's C compiler and by zig; whole models beside LLVM (tens of minutes)

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from tests import slow_cases
 from tilewright.node import install_immutability_guard
 
 # Tests start hundreds of processes. Where bytecode is not kept, each of them compiles a thousand files before it does anything.
@@ -32,6 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--roundtrip", action="store_true", help="print and parse every tensor program that the tests make"
     )
+    parser.addoption(
+        "--choose-slow", action="store_true", help="run every case, and write those that wait into slow_cases.txt"
+    )
     parser.addoption("--through-c", action="store_true", help="let the C back end make what is built for llvm")
 
 
@@ -40,10 +44,18 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.roundtrip_plugin import RoundTrip
 
         config.pluginmanager.register(RoundTrip())
+    if config.getoption("--choose-slow"):
+        config.pluginmanager.register(slow_cases.Choice())
     if config.getoption("--through-c"):
         from tests.through_c import ThroughC
 
         config.pluginmanager.register(ThroughC())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--choose-slow"):
+        slow_cases.mark(items)
 
 
 def pytest_collection_finish() -> None:
