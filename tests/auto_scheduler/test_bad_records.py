@@ -125,3 +125,25 @@ def test_a_log_on_a_full_device() -> None:
     task = auto_scheduler.SearchTask("tests.matmul_add", (8, 8, 8), target=TARGET, hardware_params=MACHINE)
     with pytest.raises(TVMError, match="records cannot be added to the log /dev/full: the disk is full"):
         task.tune(options(Path("/dev/full"), 1), auto_scheduler.EmptyPolicy(task))
+
+
+def test_records_whose_steps_are_refused_leave_a_build_untuned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as those of another version of a computation. The next best record is used, if there is one."""
+    log = tmp_path / "log"
+    task = log_of(log, 1e-3)
+    good = json.loads(log.read_text())
+    lines = []
+    for seconds, steps in ((1e-4, [["SP", 2, 9, 16, [4], 1]]), (2e-4, [["CA", 2, 7, 1]]), (1e-3, [])):
+        lines.append({"i": [good["i"][0], [[], steps]], "r": [[seconds], *good["r"][1:]], "v": good["v"]})
+    for count in (3, 2):
+        caplog.clear()
+        log.write_text("".join([json.dumps(line) + "\n" for line in lines[:count]]))
+        with auto_scheduler.ApplyHistoryBest(str(log)) as context:
+            for _ in range(2):
+                found = context.query(task.target, task.workload_key, True, task.compute_dag, "f")
+                assert (found is not None) == (count == 3)
+        assert len(caplog.messages) == 2 and all(
+            ["names a stage or a loop that there is not" in m for m in caplog.messages]
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
@@ -15,7 +16,10 @@ from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
 from tilewright.auto_scheduler.measure_record import entry_of
 from tilewright.auto_scheduler.utils import decode_workload_key
 from tilewright.support import lazy
+from tilewright.support.errors import TVMError
 from tilewright.target import Target
+
+logger = logging.getLogger("auto_scheduler")
 
 lazy.declare(
     __name__,
@@ -70,6 +74,7 @@ class ApplyHistoryBest(DispatchContext):
         self._entries: list[Entry] = []
         self._set: dict[tuple[str, str], State | StateObject] = {}
         self._checked: set[str] = set()
+        self._applies: set[int] = set()
         self.load(records, n_lines)
 
     def load(self, records: Any, n_lines: int | None = None) -> None:
@@ -108,8 +113,23 @@ class ApplyHistoryBest(DispatchContext):
             mine, flops = [e for e in self._entries if e.workload_key == workload_key and not e.error_no], dag.flop_ct
             bad = {id(entry) for entry in mine if not classic_log.is_possible(entry, flops)}
             self._entries = [entry for entry in self._entries if id(entry) not in bad]
-        found = classic_log.best(self._entries, workload_key, target, self.include_compatible)
-        return None if found is None else State(dag.state_of(found.steps), dag)
+        while True:
+            found = classic_log.best(self._entries, workload_key, target, self.include_compatible)
+            if found is None:
+                return None
+            try:
+                return State(self._applied(dag, found), dag)
+            except TVMError as error:
+                logger.warning("a record of %s for %s is not used: %s", workload_key, found.target, error)
+                self._entries = [entry for entry in self._entries if entry is not found]
+
+    def _applied(self, dag: ComputeDAG, entry: Entry) -> StateObject:
+        """The state of an entry whose steps make a schedule. Raises TVMError where one is refused."""
+        state = dag.state_of(entry.steps)
+        if id(entry) not in self._applies:
+            dag.replay(entry.steps)
+            self._applies.add(id(entry))
+        return state
 
 
 class FallbackContext(DispatchContext):
