@@ -297,6 +297,14 @@ def test_trees_learn_from_logs_and_are_saved(tmp_path: Path) -> None:
     dag = task.compute_dag
     states = [State(dag.state_of(e.steps), dag) for e in classic_log.entries(log)]
     scores = model.predict(task, states)
+    parts = model.predict_stages(task, states)
+    assert parts[: len(states)] == list(scores)
+    left = parts[len(states) :]
+    for score in scores:
+        count = int(left[0])
+        assert count and sum(left[1 : count + 1]) == pytest.approx(score, abs=1e-5)
+        left = left[count + 1 :]
+    assert not left
     from_log = auto_scheduler.XGBModel()
     before = from_log.predict(task, states)
     from_log.update_from_file(log)

@@ -76,6 +76,19 @@ class TreeModel(CostModel):
             scores = scores + self._learned.scores(rows)
         return [float(s) for s in scores]
 
+    def predict_parts(self, rows: Rows, threads: int) -> list[float]:
+        """What each row of a program adds to its score."""
+        if self._outdated:
+            self._learn()
+        if not len(rows):
+            return []
+        single = [rows[i : i + 1] for i in range(len(rows))]
+        gain = cycles(rows, threads=False) / max(cycles(rows), 1.0)
+        found: Vector = self._prior.scores(single) * np.sqrt(gain / threads)
+        if self._learned is not None:
+            found = found + self._learned.scores(single)
+        return [float(s) for s in found]
+
     def update_rows(self, key: str, rows: Sequence[Rows], seconds: Sequence[float], threads: int) -> None:
         """Learns from measurements of programs by their features."""
         task = self._tasks.setdefault(key, _Measured())

@@ -43,6 +43,10 @@ class RandomModel(CostModel):
 class PythonBasedModel(CostModel):
     """A model that a user defines: `predict(task, states)` and `update(inputs, results)`."""
 
+    def predict_stages(self, task: SearchTask, states: Sequence[State]) -> Sequence[float]:
+        """The scores of states and of their statements, as in `XGBModel.predict_stages`; a model need not have it."""
+        raise NotImplementedError(f"{type(self).__name__} does not score the statements of programs")
+
 
 class EngineModel(CostModel):
     """A cost model of the engine under this interface."""

@@ -21,6 +21,7 @@ from tilewright.tuning.features.columns import host_threads
 
 if TYPE_CHECKING:
     from tilewright.auto_scheduler.measure import MeasureInput, MeasureResult
+    from tilewright.auto_scheduler.search_task import SearchTask
 
 
 class _Seen(NamedTuple):
@@ -58,6 +59,25 @@ class XGBModel(EngineModel):
             task = inp.task
             steps, option = inp.state.transform_steps, task.layout_rewrite_option
             self._learn(task.workload_key, task.compute_dag, steps, option, task.target, result.seconds)
+
+    def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        """The scores of the states; then, for each state, the number of its statements that store, and what each of them adds to its score.
+        A state whose steps are refused has the score -inf, and no statements."""
+        threads = min(task.target.cpu.threads, host_threads())
+        scores: list[float] = []
+        parts: list[float] = []
+        for state in states:
+            try:
+                schedule, args = task.compute_dag.apply_steps_from_state(state, task.layout_rewrite_option)
+                rows = features(IRModule.from_expr(schedule.to_prim_func(args)), task.target, threads)
+            except TVMError:
+                scores.append(float("-inf"))
+                parts.append(0.0)
+                continue
+            added = self.trees.predict_parts(rows, threads)
+            scores += self.trees.predict_rows([rows], threads)
+            parts += [float(len(added)), *added]
+        return [*scores, *parts]
 
     def update_from_file(self, file_name: str | os.PathLike[str], n_lines: int | None = None) -> None:
         """Learns from the records of a log, of at most n_lines. Raises TVMError for a workload that is not registered."""
