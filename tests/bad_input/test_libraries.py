@@ -225,7 +225,7 @@ def test_no_linker_for_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("other.so", "other.o"):
         assert refused("compile", "relu.onnx", "-o", name, "--target", f"llvm -mtriple={other}-linux-gnu") == (
             f"error: writing {name} needs a linker for other processors, and this machine has none: install one (lld), or"
-            " `pip install tilewright[cross]`; a .tar of objects can be written without\n"
+            " `pip install 'tilewright[cross]'`; a .tar of objects can be written without\n"
         )
 
 

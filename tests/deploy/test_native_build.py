@@ -113,7 +113,7 @@ def test_what_the_compiler_says_is_in_the_error(few: Sources) -> None:
 def test_without_zig(few: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ziglang" else find(name))
-    with pytest.raises(TVMError, match=r"needs zig.*pip install tilewright\[cross\]"):
+    with pytest.raises(TVMError, match=r"needs zig.*pip install 'tilewright\[cross\]'"):
         compiled(machine_of("aarch64"), runtime_sources(machine_of("aarch64"), few), few)
 
 

@@ -75,7 +75,7 @@ def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TVMError) as caught:
         c_source.compiler_command("c")
     assert str(caught.value) == (
-        "compiling C source needs a compiler, and this machine has none: install one, or `pip install tilewright[cross]`;"
+        "compiling C source needs a compiler, and this machine has none: install one, or `pip install 'tilewright[cross]'`;"
         " CC and CXX may name one"
     )
 

@@ -25,7 +25,7 @@ def command(*arguments: str) -> list[str]:
     found = linker.zig(*arguments)
     if found is None:
         raise TVMError(
-            "building the runtime needs zig, a C++ compiler for all machines: `pip install tilewright[cross]` (the package ziglang)"
+            "building the runtime needs zig, a C++ compiler for all machines: `pip install 'tilewright[cross]'` (the package ziglang)"
         )
     return found
 

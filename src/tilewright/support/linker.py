@@ -92,7 +92,7 @@ def _linker(output: Path, kind: ObjectKind) -> list[str]:
     if command is None:
         raise TVMError(
             f"writing {output} needs {what}, and this machine has none: install one ({package}), or `pip install"
-            " tilewright[cross]`; a .tar of objects can be written without"
+            " 'tilewright[cross]'`; a .tar of objects can be written without"
         )
     return command
 

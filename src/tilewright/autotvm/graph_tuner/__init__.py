@@ -6,6 +6,7 @@ lazy.declare(
     "tilewright.autotvm.graph_tuner",
     {name: f"tilewright.relay.backend.graph_tuner.tuner:{name}" for name in ("BaseGraphTuner", "DPTuner", "PBQPTuner")},
 )
+lazy.declare_modules("tilewright.autotvm.graph_tuner")
 __getattr__, __dir__ = lazy.late("tilewright.autotvm.graph_tuner")
 
 __all__ = [*lazy.names("tilewright.autotvm.graph_tuner")]

@@ -42,7 +42,7 @@ def runtime_group() -> None:
 )
 @shown
 def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
-    """Compile the runtime for a machine by zig (`pip install tilewright[cross]`): a shared library, a static archive, and
+    """Compile the runtime for a machine by zig (`pip install 'tilewright[cross]'`): a shared library, a static archive, and
     with --rpc the program by which clients load, run and measure models there (`./tilewright_rpc server --help`).
 
     Machines are Linux on x86_64, aarch64, armv7, riscv64 and i686, x86_64-windows-gnu, aarch64-macos, and wasm32, for which

@@ -57,7 +57,7 @@ def compiler_command(language: str, triple: str | None = None) -> list[str]:
     what = f"for {triple} " if triple else ""
     raise TVMError(
         f"compiling {'C++' if cxx else 'C'} source {what}needs a compiler, and this machine has none: install one, or"
-        " `pip install tilewright[cross]`; CC and CXX may name one"
+        " `pip install 'tilewright[cross]'`; CC and CXX may name one"
     )
 
 

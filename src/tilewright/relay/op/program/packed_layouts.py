@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright import te
-from tilewright.auto_scheduler.packed_weights import unpacked
 from tilewright.ir import Type
 from tilewright.relay.cards.card import INJECTIVE, OpCard, TypeRuleError, need
 from tilewright.relay.cards.relations import dims, tensor, tensor_type
@@ -48,6 +47,9 @@ class auto_scheduler_layout_transform(OpCard, key="auto_scheduler_layout_transfo
         return tensor_type(tuple([part.extent for part in dst]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
+        # Models from the compile cache need neither.
+        from tilewright.auto_scheduler.packed_weights import unpacked
+
         return unpacked(data, *self._parts())
 
     def ref(self, data: np.ndarray) -> np.ndarray:

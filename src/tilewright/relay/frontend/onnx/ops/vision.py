@@ -195,7 +195,7 @@ def _decoded(config: Config, data: np.ndarray) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise TVMError("ImageDecoder needs the package pillow: pip install tilewright[images]") from None
+        raise TVMError("ImageDecoder needs the package pillow: pip install 'tilewright[images]'") from None
     gray = config["format"] == "Grayscale"
     try:
         image = Image.open(io.BytesIO(data.tobytes())).convert("L" if gray else "RGB")
