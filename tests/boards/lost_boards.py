@@ -51,8 +51,9 @@ def tune(found: Farm, model: Path, trials: int) -> Done:
 
 def test_a_board_dies_and_another_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model, log = model_file(tmp_path), tmp_path / "dense.records"
-    with farm(AARCH64, AARCH64) as found:
-        address = found.addresses(AARCH64)[0]
+    with farm(AARCH64) as found:
+        (address,) = found.addresses(AARCH64)
+        found.start(AARCH64)
         with dying(found, lambda: len(records_of(log)) > 1):
             done = tune(found, model, 24)
     assert done.code == 0, done.err

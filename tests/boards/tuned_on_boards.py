@@ -72,7 +72,10 @@ def test_the_command_line(boards: Farm, board: Board, tmp_path: Path) -> None:
     assert {r.target for r in records} == {Target(board.target).text_for_all}
     # Whether a candidate is faster than the untuned kernel is chance here.
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    log.write_text("\n".join([json.dumps({**line, "untuned": 1.0} if "task" in line else line) for line in lines]))
+    for line in lines:
+        if "task" in line:
+            line["seconds"] = [s / 100 for s in line["seconds"]]
+    log.write_text("".join([json.dumps(line) + "\n" for line in lines]))
     plain, tuned = tmp_path / "plain.so", tmp_path / "tuned.so"
     assert compiled(model, board, plain)["kernels_from_records"] == 0
     assert compiled(model, board, tuned, "--records", log)["kernels_from_records"] == 1

@@ -52,7 +52,7 @@ def templates(found: Farm, board: Board, folder: Path, trials: int) -> Any:
     runner = autotvm.RPCRunner(board.name, *found.tracker, number=1, repeat=1, timeout=TIMEOUT, cooldown_interval=0)
     option = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=TIMEOUT), runner=runner)
     task = autotvm.task.extract_from_program(network(), target=target, params={})[0]
-    tuner = autotvm.tuner.RandomTuner(task)
+    tuner = autotvm.tuner.GridSearchTuner(task)
     tuner.tune(n_trial=trials, measure_option=option, callbacks=[autotvm.callback.log_to_file(str(log))])
     pairs = list(autotvm.record.load_from_file(str(log)))
     assert {str(given.target) for given, _ in pairs} == {str(target)}

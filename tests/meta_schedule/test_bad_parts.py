@@ -18,6 +18,7 @@ from tilewright.meta_schedule import database as D
 from tilewright.meta_schedule import runner as R
 from tilewright.support.errors import TVMError
 from tilewright.tir.schedule import Schedule
+from tilewright.tuning.measure import NoMachineError
 
 
 def tuned(
@@ -90,6 +91,18 @@ def test_runners(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         "1 of 4 schedules failed: the runner Lost measured nothing",
         "1 of 4 schedules failed: the runner Lost measured [nan], which are no seconds",
     ]
+
+
+def test_a_runner_without_machines_ends_the_session(tmp_path: Path) -> None:
+    class Gone(Formula):
+        def run(self, runner_inputs: Any) -> list[R.RunnerFuture]:
+            def result() -> R.RunnerResult:
+                raise NoMachineError("there is no board")
+
+            return [R.RunnerFuture(lambda: True, result) for _ in runner_inputs]
+
+    with pytest.raises(NoMachineError):
+        tuned([searching(gemm(8, 16, 4), "replay-trace")], Written(tmp_path), Gone())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.ir import IRModule
+from tilewright.support.errors import RPCError
 from tilewright.target import Target
 from tilewright.tuning.packing import Packing
 
@@ -32,6 +33,10 @@ class Failure(Enum):
     """Its results are not those of the untuned program."""
     LOST = "lost"
     """The machine that ran it went away."""
+
+
+class NoMachineError(RPCError):
+    """No machine is left to measure on."""
 
 
 class Source(NamedTuple):
@@ -114,12 +119,12 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, runs: Sequence[Run]) -> list[Measured]:
-        """The times of each library, in the order of the libraries. Raises RPCError where no machine is left to measure them."""
+        """The times of each library, in the order of the libraries. Raises NoMachineError where no machine is left for them."""
 
     def submit(self, run: Run) -> Future[Measured]:
         """The times of a library, as soon as they are known. Runners that measure several libraries at once return at once; others have
-        measured it when this returns. A measurement that has not begun can be cancelled. It raises RPCError where no machine
-        is left for it."""
+        measured it when this returns. A measurement that has not begun can be cancelled. It raises NoMachineError where
+        no machine is left for it."""
         measured: Future[Measured] = Future()
         measured.set_running_or_notify_cancel()
         measured.set_result(self.run([run])[0])

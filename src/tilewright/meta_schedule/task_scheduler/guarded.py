@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.meta_schedule.builder import Builder, BuilderInput, BuilderResult
 from tilewright.meta_schedule.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from tilewright.meta_schedule.utils import raised
+from tilewright.tuning.measure import NoMachineError
 
 
 def build(builder: Builder, inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
@@ -26,11 +27,13 @@ def build(builder: Builder, inputs: Sequence[BuilderInput]) -> list[BuilderResul
 
 
 def run(runner: Runner, inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
-    """The measurements of a runner, in the order of the inputs. They raise nothing."""
+    """The measurements of a runner, in the order of the inputs. They raise nothing but NoMachineError, which ends a session."""
     name = f"the runner {type(runner).__name__}"
     try:
         made = list(runner.run(inputs))
         wrong = _wrong(made, len(inputs), ("done", "result"))
+    except NoMachineError:
+        raise
     except Exception as error:
         wrong, made = f"raised {raised(error)}", []
     if wrong:
@@ -50,6 +53,8 @@ def _guarded(name: str, future: RunnerFuture) -> RunnerFuture:
         try:
             found = future.result()
             seconds = None if found.run_secs is None else [float(s) for s in found.run_secs]
+        except NoMachineError:
+            raise
         except Exception as error:
             return RunnerResult(None, f"the measurement of {name} raised {raised(error)}")
         if not seconds:

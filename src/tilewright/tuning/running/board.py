@@ -13,7 +13,7 @@ from tilewright.rpc import RPCSession, connect, connect_tracker
 from tilewright.runtime import Module
 from tilewright.support.errors import RPCError, said
 from tilewright.support.workers import Ending, Job, Options, Outcome, Worker
-from tilewright.tuning.measure import Failure, Measured, Run, Signature
+from tilewright.tuning.measure import Failure, Measured, NoMachineError, Run, Signature
 from tilewright.tuning.running.local import failed
 from tilewright.tuning.running.measuring import Bench, Plan
 
@@ -56,14 +56,14 @@ class Place(NamedTuple):
         return connect(*self.server, self.key, self.session_timeout, key_file=self.key_file, tls_ca=self.tls_ca)
 
     def boards(self) -> frozenset[Address]:
-        """The addresses of the boards that are there, free or not. Raises RPCError where the tracker is lost."""
+        """The addresses of the boards that are there, free or not. Raises NoMachineError where the tracker is lost."""
         if self.tracker is not None:
             try:
                 tracker = connect_tracker(*self.tracker, self.key_file, self.tls_ca, up_in=5)
                 servers = tracker.summary()["server_info"]
                 tracker.close()
             except (RPCError, OSError) as error:
-                raise RPCError(f"the tracker of the boards is lost: {said(error)}") from error
+                raise NoMachineError(f"the tracker of the boards is lost: {said(error)}") from error
             return frozenset([tuple(s["addr"]) for s in servers if str(s["key"]).removeprefix("server:") == self.key])
         assert self.server is not None
         try:

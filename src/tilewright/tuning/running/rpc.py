@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.support.errors import RPCError, TVMError
 from tilewright.support.workers import Ending, Outcome
-from tilewright.tuning.measure import Failure, Measured, Run, Runner
+from tilewright.tuning.measure import Failure, Measured, NoMachineError, Run, Runner
 from tilewright.tuning.running.board import Address, Board, Place
 from tilewright.tuning.running.measuring import Plan
 
@@ -83,8 +83,8 @@ class RPCRunner(Runner):
         self._counted = (0, 0.0)
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
-        """The times of each library, in the order of the libraries. Those that no board was left for are LOST. Raises RPCError where there
-        was no board for any of them."""
+        """The times of each library, in the order of the libraries. Those that no board was left for are LOST. Raises NoMachineError
+        where there was no board for any of them."""
         futures = [self.submit(run) for run in runs]
         found: list[Measured] = []
         errors: list[RPCError] = []
@@ -107,7 +107,7 @@ class RPCRunner(Runner):
         return found
 
     def submit(self, run: Run) -> Future[Measured]:
-        """The times of a library, once a board has measured it. The future raises RPCError where there is no board, or no tracker."""
+        """The times of a library, once a board has measured it. The future raises NoMachineError without board or tracker."""
         found: Future[Measured] = Future()
         try:
             count = self._count()
@@ -139,7 +139,7 @@ class RPCRunner(Runner):
             self._idle = [board for board in self._idle if not board.is_ended]
 
     def _count(self) -> int:
-        """Sessions at once. Without a board, one may come up while it is waited for. Raises RPCError where the tracker is lost."""
+        """Sessions at once. Without a board, one may come up while it is waited for. Raises NoMachineError where the tracker is lost."""
         there, when = self._counted
         if self._most is not None and there:
             return self._most
@@ -149,7 +149,7 @@ class RPCRunner(Runner):
         return self._most or there
 
     def _boards(self) -> frozenset[Address]:
-        """The boards that are there now. Tells which were lost since the last time. Raises RPCError where the tracker is lost."""
+        """The boards that are there now. Tells which were lost since the last time. Raises NoMachineError where the tracker is lost."""
         with self._asking:
             there = self.place.boards()
             gone, self._there = sorted(self._there - there), there
@@ -160,14 +160,15 @@ class RPCRunner(Runner):
         return there
 
     def _wait_for_boards(self, board: Board) -> frozenset[Address]:
-        """The boards that are there; where there are none, one may come back, as long as something is to be measured. Raises RPCError."""
+        """The boards that are there; where there are none, one may come back, as long as something is to be measured. Raises
+        NoMachineError."""
         seconds = min(COMES_BACK, self.place.session_timeout)
         ends = time.monotonic() + seconds
         while not (there := self._boards()) and self._waiting:
             if time.monotonic() >= ends or board.is_ended:
                 lost = ", ".join([f"{host}:{port}" for host, port in self._lost])
                 gone = f" any more (lost: {lost})" if lost else ""
-                raise RPCError(f"there is no board {self.place}{gone}, and none came back in {seconds:g} s")
+                raise NoMachineError(f"there is no board {self.place}{gone}, and none came back in {seconds:g} s")
             time.sleep(POLLED)
         return there
 
@@ -212,7 +213,7 @@ class RPCRunner(Runner):
                     # Nobody is there to measure what waits.
                     left, self._waiting = list(self._waiting), deque()
             for one in left:
-                self._told(one, ENDED, error if error is not None else RPCError(why))
+                self._told(one, ENDED, error if error is not None else NoMachineError(why))
             return
 
     def _measure_all(self, board: Board) -> str:
