@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 LIST = Path(__file__).with_suffix(".txt")
-SECONDS = 1.0
+SECONDS = 0.5
 """CPU time that the quick cases of one family may take together."""
 SMALL = 0.1
 """CPU time in seconds below which a case is always quick."""

@@ -95,7 +95,7 @@ def test_what_was_measured_before_ctrl_c_is_kept(
     monkeypatch.setattr("tilewright.cli.tuner.command.find_spec", lambda name: None)
     monkeypatch.setattr("tilewright.cli.tuner.beside.SECONDS", 0.2)
     more = ["-o", tmp_path / "m.so"] if written else []
-    done = command("tune", model, "--time", "60s", "--threads", "1", "--html", tmp_path / "m.html", *more)
+    done = command("tune", model, "--time", "12s", "--threads", "1", "--html", tmp_path / "m.html", *more)
     count = len(load(tmp_path / "m.records")[0])
     assert count > 0
     assert done.code == 130

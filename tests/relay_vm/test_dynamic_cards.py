@@ -52,6 +52,7 @@ PINNED = {
         ("nn.contrib_attention-0", "nn.contrib_attention-1"),
         "the build chooses it for heads, queries and keys of known numbers",
     ),
+    **dict.fromkeys([f"auto_scheduler_layout_transform-{i}" for i in range(3)], WEIGHTS),
     "nn.contrib_autotvm_template-0": "a record is one of all extents",
     "annotation.checked_indices-1": "each row of indices belongs to an axis of its own",
     "squeeze-0": "which axes are dropped depends on which have one place",
