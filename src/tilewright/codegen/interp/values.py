@@ -62,8 +62,9 @@ class Races:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
 
 
-def note(races: Races, storage: Storage, at: int, write: bool, place: str) -> None:
-    """Records an access to byte `at`. Raises InterpError if another iteration of the parallel loop accessed it and one of them writes."""
+def note(races: Races, storage: Storage, at: int, write: bool, name: str, index: tuple[Any, ...] = ()) -> None:
+    """Records an access to byte `at`, an element of a buffer. Raises InterpError if another iteration of the parallel loop accessed it and
+    one of them writes."""
     mark = races.epoch << 40 | races.iteration
     if storage.writer is None or storage.reader is None:
         storage.writer, storage.reader = {}, {}
@@ -72,7 +73,7 @@ def note(races: Races, storage: Storage, at: int, write: bool, place: str) -> No
         if other >> 40 == races.epoch and other != mark:
             raise InterpError(
                 f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop}"
-                f" both touch buffer {place}, one of them writing it"
+                f" both touch buffer {name}{list(index) if index else ''}, one of them writing it"
             )
     (storage.writer if write else storage.reader)[at] = mark
 
@@ -365,7 +366,7 @@ class Accessor:
         """Records an access to an element. Raises InterpError for conflicting iterations of a parallel loop."""
         if self.races.iteration >= 0:
             # Views of several types may share the storage.
-            note(self.races, self.storage, at * self.data.itemsize, write, f"{self.name}{list(index)}")
+            note(self.races, self.storage, at * self.data.itemsize, write, self.name, index)
 
     def pointer(self, *index: Any) -> Pointer:
         """The address of an element."""
