@@ -19,6 +19,7 @@ def backend_tests() -> dict[tuple[str, str], unittest.TestCase]:
     return _tests
 
 
+@pytest.mark.slow  # onnx makes the data of all its tests before the first: 15 seconds
 @pytest.mark.parametrize("part", range(4))
 def test_backend_tests_of_onnx(part: int) -> None:
     chosen = sorted(k for k in backend_tests() if k[0] != "light")[part * 3 :: SHARE * 4]
