@@ -162,3 +162,30 @@ def test_a_time_that_is_too_good_is_measured_again(tmp_path: Path) -> None:
     assert slower.calls == 1 + 3
     assert bench.measure(Run(paths[3], kernels.SIGNATURE, None, paths[4]))[:2] == ((9.0,), ())
     assert hopeless.calls == 1
+
+
+class Sleeper(Clock):
+    """A library whose first call, which computes its outputs, takes its time as well."""
+
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        return lambda a, b: _compute(self.seconds[0])
+
+
+def _compute(seconds: float) -> None:
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        pass
+
+
+def test_of_a_hopeless_library_the_first_call_is_enough(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("slow", "slower", "best")]
+    slow, hopeless, best = Sleeper(0.025), Sleeper(0.05), Sleeper(0.005)
+    libraries = dict(zip(paths, [slow, hopeless, best], strict=True))
+    for path in paths:
+        path.touch()
+    bench = Bench(lambda path: libraries[path], cpu(), Plan(cache_flush_bytes=1))  # type: ignore[arg-type,return-value]
+    assert len(bench.measure(Run(paths[1], kernels.SIGNATURE, paths[2], paths[2])).seconds) == 1
+    assert hopeless.calls == 0
+    # Five times as slow: its first call may be slower than the others.
+    bench.measure(Run(paths[0], kernels.SIGNATURE, paths[2], paths[2]))
+    assert slow.calls > 0

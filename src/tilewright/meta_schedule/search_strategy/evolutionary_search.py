@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tilewright.meta_schedule.database import Database
     from tilewright.meta_schedule.runner import RunnerResult
 
-SECONDS = 3.0
+SECONDS = 2.5
 """Of the first search, whose end also ends a generation."""
-SHARE = 0.4
+SHARE = 0.25
 """Of the time of the measurements before: what later ones take."""
 LEAST, MOST = 1.0, 30.0
 """Bounds of the seconds of later searches."""
