@@ -38,7 +38,12 @@ class auto_scheduler_layout_transform(OpCard, key="auto_scheduler_layout_transfo
     def infer(self, data: Type) -> Type:
         t, (src, dst) = tensor(data, 0), self._parts()
         shape = [part.extent for part in src]
-        need(list(dims(t)) == shape, f"the extents of data in {self.src_layout} must be known to be {shape}", f"it has {t.shape}", 0)
+        need(
+            list(dims(t)) == shape,
+            f"the extents of data in {self.src_layout} must be known to be {shape}",
+            f"it has {t.shape}",
+            0,
+        )
         need(
             sizes_of(src) == sizes_of(dst),
             "both layouts must have the same axes",
