@@ -33,7 +33,7 @@ def tune_tasks(
     """Tunes tasks, and returns the database with what was measured.
 
     task_weights: how often each is called. work_dir: the folder of the database. max_trials_global: measurements in all.
-    max_trials_per_task: of each task; None: max_trials_global. num_trials_per_iter: at once.
+    max_trials_per_task: of each task; None: max_trials_global. num_trials_per_iter: at once, at most; EvolutionarySearch takes 16.
     """
     if not tasks:
         raise ValueError("there is nothing to be tuned: the list of tasks is empty")

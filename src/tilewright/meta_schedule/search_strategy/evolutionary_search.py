@@ -27,6 +27,8 @@ SHARE = 0.25
 """Of the time of the measurements before: what later ones take."""
 LEAST, MOST = 1.0, 30.0
 """Bounds of the seconds of later searches."""
+BATCH = 16
+"""Schedules that are measured before the next are chosen, at most: what the cost model learns from them is worth more than fewer rounds."""
 
 
 class EvolutionarySearch(Counted, kind="evolutionary"):
@@ -64,7 +66,7 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
         database: Database | None = None,
         cost_model: CostModel | None = None,
     ) -> None:
-        super().pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+        super().pre_tuning(max_trials, min(num_trials_per_iter, BATCH), design_spaces, database, cost_model)
         context = self.tuned()
         target = context.target or Target("llvm")
         self._space = TraceSpace(context, [trace_of(sch) for sch in design_spaces])
