@@ -39,7 +39,7 @@ class PropagatingThread(threading.Thread):
 
 
 def call_func_with_thread(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a call in a thread of its own: nothing that is kept by thread, such as contexts, is seen there."""
+    """The result of a call in another thread. That thread does not see what belongs to the caller's thread, such as contexts."""
     thread = PropagatingThread(target=func, args=tuple(args), kwargs=dict(kwargs))
     thread.start()
     return thread.join()

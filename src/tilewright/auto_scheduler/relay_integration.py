@@ -131,7 +131,7 @@ def scheduled_kernel(
     func_name: str, inputs: Sequence[Tensor], outs: Sequence[Tensor], free: Sequence[int] = ()
 ) -> tuple[Schedule, list[Tensor]] | None:
     """(the te schedule of a kernel by the current DispatchContext, its parameters); None where it knows none, and in a
-    TracingEnvironment, which notes the workload. free: the places of inputs that are constants, of which the environment notes that their
+    TracingEnvironment, which notes the workload. free: the places of inputs that are constants; the environment notes that their
     layouts are free. Inputs that `wanted_packings` chose layouts for are read in these."""
     if TracingEnvironment.current is not None:
         outs = with_free(outs, [inputs[i] for i in free])

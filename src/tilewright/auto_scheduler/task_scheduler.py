@@ -106,9 +106,9 @@ class TaskScheduler:
     ) -> None:
         """Measures in rounds until all trials are used, or nothing becomes faster.
 
-        search_policy: "default", "sketch.xgb", "sketch.random", or a policy for each task. per_task_early_stopping: measurements of a task
-        in a row without a faster program, after which it rests. Raises TVMError where there are fewer trials than tasks. A task of which no
-        program could be measured stays untuned, which a warning of the log `auto_scheduler` tells.
+        search_policy: "default", "sketch.xgb", "sketch.random", or a policy for each task. per_task_early_stopping: a task is
+        measured no more after so many measurements without a faster program. Raises TVMError where there are fewer trials than tasks.
+        A task of which no program could be measured stays untuned, which a warning of the log `auto_scheduler` tells.
         """
         trials, count = tune_option.num_measure_trials, len(self.tasks)
         per_round = min(tune_option.num_measures_per_round, trials // max(count, 1))

@@ -92,18 +92,16 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor
 
     def turns(table: te.Tensor, factor: float, name: str) -> Any:
         """A table's entry for a time and a frequency; where the transform is a product, from a matrix of them."""
-        scale = tir.const(factor, dtype)
 
         def entry(time: Any, frequency: Any) -> Any:
-            return table(_place(frequency, time, n)) * scale
+            value = table(_place(frequency, time, n)) * tir.const(factor, dtype)
+            return value / to(n, dtype) if inverse else value
 
         if not isinstance(n, int) or n > LARGEST_MATRIX:
             return entry
         return compute([n, n], entry, name=name, attrs={MATERIALIZE: 1})
 
-    # An inverse transform divides by n; of a dynamic n, when it is there.
-    whole = 1 / n if inverse and isinstance(n, int) else 1.0
-    c, s = turns(cosines, whole, "dft_cosines"), turns(sines, sign * whole, "dft_sines")
+    c, s = turns(cosines, 1.0, "dft_cosines"), turns(sines, sign, "dft_sines")
 
     def part(imaginary: bool) -> te.Tensor:
         k = te.reduce_axis((0, n), name="k")
@@ -112,7 +110,7 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor
             re, im = re_data(*i[:-1], k.var), im_data(*i[:-1], k.var)
             cosine, sine = c(k.var, i[-1]), s(k.var, i[-1])
             value = re * sine + im * cosine if imaginary else re * cosine - im * sine
-            return te.sum(value / to(n, dtype) if inverse and whole == 1.0 else value, axis=[k])
+            return te.sum(value, axis=[k])
 
         return compute(shape, element, name="dft_im" if imaginary else "dft_re", tag="dft")
 

@@ -12,7 +12,7 @@ from tilewright.meta_schedule.cost_model.mlp_state import State, TrainerConfig, 
 
 Array = np.ndarray[Any, Any]
 BEST = 5
-"""Schedules of which the fastest counts when predictions are tested."""
+"""How many schedules with the best predictions are looked at when a model is tested: the fastest of them counts."""
 
 
 class SegmentSumMLPTrainer:
