@@ -22,6 +22,7 @@ from tilewright.auto_scheduler.sampling import Limits, Sampler
 from tilewright.auto_scheduler.sketch_rules import RULES, Problem, generate
 from tilewright.auto_scheduler.sketch_space import SketchSpace
 from tilewright.ir.transform import PassContext
+from tilewright.meta_schedule.plans import KernelPlans
 from tilewright.meta_schedule.trace_space import TraceSpace
 from tilewright.relay.backend.tuning_tasks import tuning_tasks
 from tilewright.tir import PrimFunc
@@ -63,12 +64,15 @@ def plans(rng: random.Random, target: str) -> Drawn:
 
 
 def traces(rng: random.Random, target: str) -> Drawn:
-    """Design spaces of a kernel whose products are tiled, or of a random program of blocks."""
+    """Design spaces of a kernel whose products are tiled, or of a random program of blocks, with plans of the compiler's own rules."""
     if rng.random() < 0.5:
         case, exact = _any_values("trace", _kernel(rng)), False
     else:
         case, exact = _static(rng, [tensors.draw, tensors.draw, scripts.draw]), True
-    return Drawn("trace", target, TraceSpace(context(case.func, target, seed=rng.randrange(1, 1000))), case, exact)
+    ctx = context(case.func, target, seed=rng.randrange(1, 1000))
+    assert ctx.mod is not None and ctx.target is not None
+    space = TraceSpace(ctx, plans=KernelPlans.of(ctx.mod, ctx.target))
+    return Drawn("trace", target, space, case, exact)
 
 
 def sketches(rng: random.Random, target: str) -> Drawn:

@@ -130,7 +130,8 @@ def test_the_search_follows_the_model() -> None:
     ctx = searching(gemm(32, 64, 8), small_search())
     ctx.pre_tuning(8, 4, cost_model=Knowing())
     first = ctx.generate_measure_candidates()
-    assert first is not None and [vector_length(c.sch.mod) for c in first][:2] == [64, 64]
+    # The compiler's own schedule is the first; the model chooses the others.
+    assert first is not None and [vector_length(c.sch.mod) for c in first][1:3] == [64, 64]
     ctx.notify_runner_results(first, [R.RunnerResult(None, "failed")] * 4)
     second = ctx.generate_measure_candidates()
     assert second is not None

@@ -7,6 +7,7 @@ from random import Random
 
 from tilewright.ir import IRModule
 from tilewright.meta_schedule.mutator.mutator import mutated
+from tilewright.meta_schedule.plans import KernelPlans, decisions_of
 from tilewright.meta_schedule.postproc import Postproc
 from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.meta_schedule.utils import raised
@@ -14,6 +15,8 @@ from tilewright.support.errors import ScheduleError, TVMError
 from tilewright.tir.schedule import Schedule, Trace
 from tilewright.tuning.space import Space
 
+PLANNED = 0.25
+"""The share of the draws that are plans of the compiler's own rules."""
 ATTEMPTS = 16
 """Draws, until one whose steps are all accepted is found."""
 
@@ -22,10 +25,13 @@ class TraceSpace(Space[Trace]):
     """A candidate is the trace of a design space with decisions of its own, without what post-processors add: they are applied when the
     program is made.
 
-    context: with a module and a space generator. designs: the traces of the design spaces; None generates them.
+    context: with a module and a space generator. designs: the traces of the design spaces; None generates them. plans: the schedules of the
+    compiler's own rules are candidates too.
     """
 
-    def __init__(self, context: TuneContext, designs: list[Trace] | None = None) -> None:
+    def __init__(
+        self, context: TuneContext, designs: list[Trace] | None = None, plans: KernelPlans | None = None
+    ) -> None:
         if context.mod is None or context.space_generator is None:
             raise TVMError("a space of traces needs a module and a space generator, and TuneContext was not given both")
         self.context, self.mod = context, context.mod
@@ -33,7 +39,7 @@ class TraceSpace(Space[Trace]):
         self._told: set[str] = set()
         if designs is None:
             designs = [trace_of(sch) for sch in context.generate_design_space()]
-        self.designs = [design.simplified() for design in designs]
+        self.designs, self.plans = [design.simplified() for design in designs], plans
         if not self.designs:
             raise TVMError(f"the space generator made no design space of {context.task_name}")
 
@@ -60,6 +66,8 @@ class TraceSpace(Space[Trace]):
         return self.schedule(candidate).mod
 
     def draw(self, random: Random) -> Trace:
+        if self.plans is not None and random.random() < PLANNED:
+            return self.plans.draw(random)
         design = random.choice(self.designs)
         for _ in range(ATTEMPTS):
             try:
@@ -69,6 +77,9 @@ class TraceSpace(Space[Trace]):
         return design
 
     def neighbour(self, candidate: Trace, random: Random) -> Trace:
+        decisions = decisions_of(candidate)
+        if decisions is not None and self.plans is not None:
+            return self.plans.neighbour(decisions, random)
         generator = self.context.space_generator
         assert generator is not None
         mutators, chances = list(generator.mutator_probs), list(generator.mutator_probs.values())
@@ -86,6 +97,12 @@ class TraceSpace(Space[Trace]):
                 except ScheduleError:
                     continue
         return self.draw(random)
+
+    def crossed(self, first: Trace, second: Trace, random: Random) -> Trace:
+        one, other = decisions_of(first), decisions_of(second)
+        if self.plans is not None and one is not None and other is not None:
+            return self.plans.crossed(one, other, random)
+        return self.neighbour(first, random)
 
     def _tell(self, text: str) -> None:
         """Logs what is wrong, once."""

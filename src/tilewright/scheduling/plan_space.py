@@ -8,16 +8,17 @@ from random import Random
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.scheduling.cpu.whole_kernel import schedule_kernel
+from tilewright.scheduling.cpu.whole_kernel import scheduled
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
+from tilewright.tir.schedule import Schedule
 from tilewright.tuning.space import Space
 
 Decisions = dict[str, Any]
 KEPT = 512
-"""Programs that are kept, since a candidate is made before it is asked for."""
+"""Schedules that are kept, since a candidate is made before it is asked for."""
 
 
 class PlanSpace(Space[Decisions]):
@@ -29,22 +30,31 @@ class PlanSpace(Space[Decisions]):
     def __init__(self, compose: Callable[[KernelPlan], PrimFunc], target: Target) -> None:
         self.compose, self.target = compose, target
         self._composed: list[tuple[KernelPlan, PrimFunc]] = []
-        self._programs: dict[str, IRModule] = {}
+        self._schedules: dict[str, Schedule] = {}
         self._choices: dict[str, Mapping[str, list[Any]]] = {}
         self._start: Decisions | None = None
 
     def untuned(self) -> IRModule:
-        return self._scheduled(KernelPlan(self.target))
+        return self._scheduled(KernelPlan(self.target)).mod
 
     def program(self, candidate: Decisions) -> IRModule:
-        found = self._programs.get(self.key(candidate))
+        return self._made(candidate).mod
+
+    def schedule(self, candidate: Decisions) -> tuple[Schedule, Decisions]:
+        """The schedule of a candidate, whose trace gives its program from `compose`'s, and all of its decisions. Raises TVMError where a
+        step is refused."""
+        complete = self._complete(candidate)
+        return self._made(complete).copy(), complete
+
+    def _made(self, candidate: Decisions) -> Schedule:
+        found = self._schedules.get(self.key(candidate))
         if found is not None:
             return found
         plan = KernelPlan(self.target, candidate)
-        program = self._scheduled(plan)
+        sch = self._scheduled(plan)
         if plan.unfit():
             raise TVMError("; ".join([f"{name}: {why}" for name, why in plan.unfit().items()]))
-        return program
+        return sch
 
     def draw(self, random: Random) -> Decisions:
         if self._start is None:
@@ -80,15 +90,15 @@ class PlanSpace(Space[Decisions]):
         """All decisions of a plan with those that are given, as far as they fit: some exist only after others."""
         plan = KernelPlan(self.target, given)
         try:
-            program = self._scheduled(plan)
+            sch = self._scheduled(plan)
         except TVMError:
             # The search asks for its program, and hears why there is none.
             return given
         found = plan.values()
         key = self.key(found)
-        if len(self._programs) >= KEPT:
-            self._programs.pop(next(iter(self._programs)))
-        self._programs[key] = program
+        if len(self._schedules) >= KEPT:
+            self._schedules.pop(next(iter(self._schedules)))
+        self._schedules[key] = sch
         self._choices[key] = plan.space()
         return found
 
@@ -100,8 +110,8 @@ class PlanSpace(Space[Decisions]):
             self._choices[key] = plan.space()
         return self._choices[key]
 
-    def _scheduled(self, plan: KernelPlan) -> IRModule:
-        return IRModule.from_expr(schedule_kernel(self._func(plan), self.target, plan))
+    def _scheduled(self, plan: KernelPlan) -> Schedule:
+        return scheduled(self._func(plan), self.target, plan)
 
     def _func(self, plan: KernelPlan) -> PrimFunc:
         """The kernel, unscheduled. Most candidates differ in what the schedule decides, and have it in common."""

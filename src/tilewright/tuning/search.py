@@ -49,6 +49,8 @@ DRAWING = 0.25
 """The share of the time after which no more candidates are drawn: what is left is for generations, which find better ones."""
 FASTEST, NEIGHBOURS = 3, 4
 """Measured candidates whose neighbours are looked at, and how many neighbours of each for one that is proposed."""
+AT_ONCE = 8
+"""Candidates that are drawn before it is asked whether the time is over."""
 ATTEMPTS = 20
 """Draws for one candidate, until a space whose candidates are refused or known counts as exhausted."""
 
@@ -64,6 +66,8 @@ class Search:
         self.refused: dict[str, str] = {}
         self._known: set[str] = set()
         self._measured: list[tuple[float, Proposal]] = []
+        self._suggested: list[Proposal] = []
+        self._ahead: list[Proposal] = []
 
     def told(self, proposal: Proposal, seconds: float) -> None:
         """A measurement of a candidate: the search does not propose it again. seconds: infinite if it failed."""
@@ -79,32 +83,39 @@ class Search:
             self.told(proposal, seconds)
         return proposal
 
+    def suggest(self, candidate: Any) -> None:
+        """A candidate that is proposed first, unless it is known, or its schedule is refused."""
+        proposal = self._proposal(candidate)
+        if proposal is not None:
+            self._suggested.append(proposal)
+
     def skip(self, candidate: Any) -> None:
         """The search does not propose a candidate."""
         self._known.add(self.space.key(candidate))
 
+    def ahead(self, count: int, is_over: Callable[[], bool]) -> None:
+        """Draws what `propose` begins with next, while others are measured: until there are so many, or is_over ends it. Generations wait
+        for what these measurements tell."""
+        while len(self._ahead) < count and not is_over():
+            drawn = self._drawn(min(AT_ONCE, count - len(self._ahead)), float("inf"), is_over)
+            if not drawn:
+                break
+            # What a model asks of a program is known the second time.
+            self._scores(drawn)
+            self._ahead += drawn
+
     def propose(self, count: int, effort: Effort, given: Sequence[Any] = ()) -> list[Proposal]:
         """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted. given: candidates to
-        begin with, besides the best of those that were measured; by default they are drawn."""
+        begin with, besides the best of those that were measured; by default what `ahead` found, or they are drawn."""
         now = time.monotonic()
         ends = now + effort.seconds
-        proposals = [p for p in [self._proposal(candidate) for candidate in given] if p is not None]
-        found: dict[str, Proposal] = {p.key: p for p in proposals}
-        if not given:
-            self._draw(found, max(count, effort.population // 2), now + DRAWING * effort.seconds)
-        drawn = list(found.values())
-        population = [proposal for _, proposal in self._measured[: effort.population // 2]] + drawn
-        scores = self._scores(population)
-        for _ in range(effort.generations):
-            if time.monotonic() >= ends or not population:
-                break
-            children = self._children(population, scores, effort, ends)
-            if not children:
-                break
-            found.update({c.key: c for c in children})
-            population, scores = self._fittest(
-                [*population, *children], [*scores, *self._scores(children)], effort.population
-            )
+        drawn, self._ahead = self._ahead, []
+        if given:
+            drawn = [p for p in [self._proposal(candidate) for candidate in given] if p is not None]
+        else:
+            wanted = max(count, effort.population // 2) - len(drawn)
+            drawn += self._drawn(wanted, now + (DRAWING * effort.seconds if len(drawn) < count else 0.0))
+        population, scores = self._evolved(drawn, effort, lambda: time.monotonic() >= ends)
         ranked = [
             p
             for _, p in sorted(zip(scores, population, strict=True), key=lambda pair: -pair[0])
@@ -113,14 +124,34 @@ class Search:
         exploring = [p for p in drawn if p.key not in self._known][: round(effort.drawn * count)]
         near = self._near(round(effort.near * count))
         best = ranked[: count - len(exploring) - len(near)]
-        chosen = _distinct([*near, *best, *exploring, *ranked, *drawn], self._known)[:count]
+        chosen = _distinct([*self._suggested, *near, *best, *exploring, *ranked, *drawn], self._known)[:count]
+        self._suggested = []
         self._known.update(p.key for p in chosen)
         return chosen
 
-    def _draw(self, found: dict[str, Proposal], count: int, ends: float) -> None:
+    def _evolved(
+        self, start: Sequence[Proposal], effort: Effort, is_over: Callable[[], bool]
+    ) -> tuple[list[Proposal], list[float]]:
+        """A population after generations from the best that was measured and what is given, with its scores."""
+        measured = [proposal for _, proposal in self._measured[: effort.population // 2]]
+        population = list({p.key: p for p in [*measured, *start]}.values())
+        scores = self._scores(population)
+        for _ in range(effort.generations):
+            if is_over() or not population:
+                break
+            children = self._children(population, scores, effort, is_over)
+            if not children:
+                break
+            population, scores = self._fittest(
+                [*population, *children], [*scores, *self._scores(children)], effort.population
+            )
+        return population, scores
+
+    def _drawn(self, count: int, ends: float, is_over: Callable[[], bool] = lambda: False) -> list[Proposal]:
+        found: dict[str, Proposal] = {}
         failures = 0
         while len(found) < count and failures < ATTEMPTS * count:
-            if found and time.monotonic() >= ends:
+            if (found and time.monotonic() >= ends) or is_over():
                 break
             candidate = self._candidate(self.space.draw, self.random)
             proposal = self._proposal(candidate) if candidate is not None else None
@@ -128,6 +159,7 @@ class Search:
                 failures += 1
             else:
                 found[proposal.key] = proposal
+        return list(found.values())
 
     def _near(self, count: int) -> list[Proposal]:
         """What the model takes for the best among neighbours of the fastest measured candidates."""
@@ -142,13 +174,13 @@ class Search:
         return [found[i] for i in sorted(range(len(found)), key=lambda i: -scores[i])[:count]]
 
     def _children(
-        self, population: Sequence[Proposal], scores: Sequence[float], effort: Effort, ends: float
+        self, population: Sequence[Proposal], scores: Sequence[float], effort: Effort, is_over: Callable[[], bool]
     ) -> list[Proposal]:
         weights = _weights(scores)
         known = {p.key for p in population}
         made: dict[str, Proposal] = {}
         for _ in range(effort.population):
-            if time.monotonic() >= ends:
+            if is_over():
                 break
             first, second = self.random.choices(population, weights, k=2)
             if self.random.random() < effort.crossed and first is not second:

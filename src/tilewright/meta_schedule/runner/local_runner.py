@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from tilewright.meta_schedule.runner.config import EvaluatorConfig
 from tilewright.meta_schedule.runner.engine import device_of, run_of, told, told_by_worker
-from tilewright.meta_schedule.runner.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from tilewright.meta_schedule.runner.runner import BatchFuture, Runner, RunnerFuture, RunnerInput, RunnerResult, Told
 from tilewright.meta_schedule.runner.utils import (
     T_ARG_INFO_JSON_OBJ_LIST,
     T_ARGUMENT_LIST,
@@ -38,6 +39,8 @@ class LocalRunner(Runner, kind="local"):
     Without alloc_repeat, functions and initializer the engine measures, whose calls are not disturbed by other load.
     """
 
+    measures_here = True
+
     def __init__(
         self,
         timeout_sec: float = 30.0,
@@ -55,45 +58,45 @@ class LocalRunner(Runner, kind="local"):
         self.functions = (f_alloc_argument, f_run_evaluator, f_cleanup)
         self._engines: dict[str, local.LocalRunner] = {}
         self._worker: Worker | None = None
+        self._thread = ThreadPoolExecutor(1)
         self.compares = True
         if alloc_repeat != 1 or initializer is not None or any(self.functions):
             self.compares = False
             self._worker = Worker(Options(initializer=Job(initializer) if initializer is not None else None))
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
-        futures: list[RunnerFuture] = []
+        if not runner_inputs:
+            return []
+        batch = self._thread.submit(self._batch, list(runner_inputs))
+        return [BatchFuture(batch, place) for place in range(len(runner_inputs))]
+
+    def _batch(self, runner_inputs: Sequence[RunnerInput]) -> list[Told]:
+        """One after the other: what is the fastest so far, the next are compared with."""
+        found: list[Told] = []
         fastest: dict[str, tuple[str, float]] = {}
         for given in runner_inputs:
             rivals = given.rivals
             if rivals is not None and rivals.reference in fastest:
-                given = RunnerInput(
-                    given.artifact_path,
-                    given.device_type,
-                    given.args_info,
-                    rivals._replace(fastest=fastest[rivals.reference]),
-                )
-            seconds, message = self._measured(given)
-            futures.append(LocalRunnerFuture(seconds, message))
+                rivals = rivals._replace(fastest=fastest[rivals.reference])
+                given = RunnerInput(given.artifact_path, given.device_type, given.args_info, rivals)
+            seconds, message = (self._by_functions if self._worker is not None else self._by_engine)(given)
+            time.sleep(self.cooldown_sec)
+            found.append((seconds, message))
             if seconds and rivals is not None:
                 best = rivals.fastest[1] if rivals.fastest is not None else float("inf")
                 median = statistics.median(seconds)
-                if median < fastest.get(rivals.reference, ("", best))[1]:
+                if median < best:
                     fastest[rivals.reference] = given.artifact_path, median
-        return futures
-
-    def _measured(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
-        found = self._by_functions(given) if self._worker is not None else self._by_engine(given)
-        time.sleep(self.cooldown_sec)
         return found
 
-    def _by_engine(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
+    def _by_engine(self, given: RunnerInput) -> Told:
         device = device_of(given)
         if device not in self._engines:
             self._engines[device] = local.LocalRunner(self.timeout_sec, self._plan, device=device)
         (measured,) = self._engines[device].run([run_of(given)])
         return told(measured, given.rivals)
 
-    def _by_functions(self, given: RunnerInput) -> tuple[list[float] | None, str | None]:
+    def _by_functions(self, given: RunnerInput) -> Told:
         assert self._worker is not None
         infos = [info.as_json() for info in given.args_info]
         args = (given.artifact_path, device_of(given), infos, self.alloc_repeat, self.evaluator_config, *self.functions)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tilewright.meta_schedule.runner.config import EvaluatorConfig, RPCConfig
 from tilewright.meta_schedule.runner.engine import device_of, run_of, told, told_by_worker
-from tilewright.meta_schedule.runner.runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from tilewright.meta_schedule.runner.runner import BatchFuture, Runner, RunnerFuture, RunnerInput, Told
 from tilewright.meta_schedule.runner.utils import (
     T_ARG_INFO_JSON_OBJ_LIST,
     T_ARGUMENT_LIST,
@@ -28,7 +28,6 @@ T_UPLOAD_MODULE = Callable[[RPCSession, str, str], Module]
 T_ALLOC_ARGUMENT = Callable[[RPCSession, Device, T_ARG_INFO_JSON_OBJ_LIST, int], list[T_ARGUMENT_LIST]]
 T_RUN_EVALUATOR = Callable[[RPCSession, Module, Device, EvaluatorConfig, list[T_ARGUMENT_LIST]], list[float]]
 T_CLEANUP = Callable[[RPCSession, str], None]
-Told = tuple[list[float] | None, str | None]
 
 
 class RPCRunner(Runner, kind="rpc"):
@@ -74,7 +73,7 @@ class RPCRunner(Runner, kind="rpc"):
             return []
         measure = self._by_functions if self._pool is not None else self._by_engine
         batch = self._thread.submit(measure, list(runner_inputs))
-        return [RPCRunnerFuture(batch, place) for place in range(len(runner_inputs))]
+        return [BatchFuture(batch, place) for place in range(len(runner_inputs))]
 
     def _engine(self, device: str) -> rpc.RPCRunner:
         """What measures on a kind of device. It stays, and so it knows which boards there were."""
@@ -115,11 +114,7 @@ class RPCRunner(Runner, kind="rpc"):
             self._pool.close()
 
 
-class RPCRunnerFuture(RunnerFuture):
-    """A measurement of a batch that runs on boards. place: its number in the batch."""
-
-    def __init__(self, batch: Future[list[Told]], place: int) -> None:
-        super().__init__(batch.done, lambda: RunnerResult(*batch.result()[place]))
+RPCRunnerFuture = BatchFuture
 
 
 def _measure(

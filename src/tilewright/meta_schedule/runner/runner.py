@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, ClassVar, NamedTuple
 
 from tilewright.meta_schedule.arg_info import ArgInfo
+
+Told = tuple[list[float] | None, str | None]
+"""Seconds, or a message."""
 
 
 class Rivals(NamedTuple):
@@ -52,6 +56,13 @@ class RunnerFuture:
         return self._result()
 
 
+class BatchFuture(RunnerFuture):
+    """A measurement of a batch that a thread waits for. batch: seconds or a message of each. place: its number in the batch."""
+
+    def __init__(self, batch: Future[list[Told]], place: int) -> None:
+        super().__init__(batch.done, lambda: RunnerResult(*batch.result()[place]))
+
+
 class PyRunnerFuture(RunnerFuture):
     """The base of futures of users, which define done and result."""
 
@@ -67,6 +78,8 @@ class Runner(ABC):
 
     compares: bool = False
     """Whether it takes the rivals of its inputs into account."""
+    measures_here: bool = False
+    """Whether its futures are measurements on this machine, which builds would disturb."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
 from tilewright.meta_schedule.cost_model import CostModel, RandomModel
 from tilewright.meta_schedule.cost_model.engine import EngineModel
+from tilewright.meta_schedule.plans import KernelPlans
 from tilewright.meta_schedule.search_strategy.candidate import MeasureCandidate
 from tilewright.meta_schedule.search_strategy.search_strategy import Counted
 from tilewright.meta_schedule.trace_space import TraceSpace, trace_of
@@ -32,7 +34,8 @@ BATCH = 16
 
 
 class EvolutionarySearch(Counted, kind="evolutionary"):
-    """Mutates the fastest schedules, and lets the cost model choose among them: the search of `tuning`.
+    """Mutates the fastest schedules, and lets the cost model choose among them: the search of `tuning`. With the default rules of a target,
+    the first schedule is that of the compiler's own rules (`plans`), and what they could decide otherwise is searched too.
 
     population_size: schedules of a generation. genetic_num_iters: generations. eps_greedy: the share of what is measured that is drawn at
     random. init_measured_ratio: how many of the first generation are the fastest of the database. The other parameters have no
@@ -69,9 +72,15 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
         super().pre_tuning(max_trials, min(num_trials_per_iter, BATCH), design_spaces, database, cost_model)
         context = self.tuned()
         target = context.target or Target("llvm")
-        self._space = TraceSpace(context, [trace_of(sch) for sch in design_spaces])
+        # Rules of a user are the user's whole space.
+        plans = None
+        if context.mod is not None and context.space_generator is not None and context.space_generator.is_of_target:
+            plans = KernelPlans.of(context.mod, target)
+        self._space = TraceSpace(context, [trace_of(sch) for sch in design_spaces], plans)
         model = EngineModel(context, cost_model or RandomModel(seed=context.random.getrandbits(30)))
         self._search = Search(self._space, target, model, Random(context.random.getrandbits(30)))
+        if plans is not None:
+            self._search.suggest(plans.start())
         if database is not None and database.has_workload(self._space.mod):
             workload = database.commit_workload(self._space.mod)
             for record in database.get_top_k(workload, int(self.population_size * self.init_measured_ratio)):
@@ -88,6 +97,10 @@ class EvolutionarySearch(Counted, kind="evolutionary"):
         found = [self._space.schedule(p.candidate) for p in self._proposals]
         self._chosen_at = time.monotonic()
         return found
+
+    def meanwhile(self, is_over: Callable[[], bool]) -> None:
+        if self._left > 0:
+            self._search.ahead(self.population_size // 2, is_over)
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         super().notify_runner_results(measure_candidates, results)

@@ -52,6 +52,9 @@ class SearchStrategy(Part):
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         """Tells what was measured of the schedules that were chosen last."""
 
+    def meanwhile(self, is_over: Callable[[], bool]) -> None:
+        """What it does while its schedules are measured, until is_over says that they are; nothing, by default."""
+
     @staticmethod
     def create(kind: str = "evolutionary", *args: Any, **kwargs: Any) -> SearchStrategy:
         """A strategy by its name: "evolutionary", "replay-trace" or "replay-func". Raises ValueError for others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IRModule
 from tilewright.meta_schedule.blocks import exists
@@ -20,6 +20,9 @@ from tilewright.tir import Block
 from tilewright.tir.schedule import BlockRV, Schedule
 from tilewright.tir.schedule.facts.leaves import leaves
 from tilewright.tir.schedule.state import StmtSRef
+
+if TYPE_CHECKING:
+    from tilewright.meta_schedule.tune_context import TuneContext
 
 
 class PostOrderApply(SpaceGenerator, kind="post-order-apply"):
@@ -40,6 +43,11 @@ class PostOrderApply(SpaceGenerator, kind="post-order-apply"):
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.f_block_filter = f_block_filter
+
+    def _initialize_with_tune_context(self, context: TuneContext) -> None:
+        if isinstance(self.sch_rules, str) and self.f_block_filter is None:
+            self.is_of_target = True
+        super()._initialize_with_tune_context(context)
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         if self.context is None:

@@ -37,6 +37,8 @@ class SpaceGenerator(Part):
     """The generators by the names that `create` takes."""
     needs_target = False
     """Whether there is no design space without the rules of a target."""
+    is_of_target = False
+    """Whether the design spaces are those of the default rules of a target, for all blocks."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:

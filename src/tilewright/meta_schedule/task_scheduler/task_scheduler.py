@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -20,7 +21,9 @@ from tilewright.meta_schedule.task_scheduler import guarded
 from tilewright.meta_schedule.task_scheduler.standing import Standing
 from tilewright.meta_schedule.tune_context import TuneContext
 from tilewright.meta_schedule.utils import print_table, raised
+from tilewright.runtime import num_threads
 from tilewright.support.errors import TVMError
+from tilewright.support.processors import usable_processors
 
 
 class TaskRecord:
@@ -59,6 +62,10 @@ class TaskScheduler(ABC):
         self.cost_model_: CostModel | None = None
         self.remaining_tasks_ = 0
         self._errors: list[Exception] = []
+        self._thread = ThreadPoolExecutor(1)
+        self._standings: dict[int, Future[Standing]] = {}
+        self._searches = False
+        """Whether schedules are searched while others are measured: where that does not disturb."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
@@ -89,7 +96,7 @@ class TaskScheduler(ABC):
             raise ValueError(f"there are {len(tasks)} tasks, but {len(task_weights)} weights")
         self.tasks_ = [TaskRecord(ctx, weight) for ctx, weight in zip(tasks, task_weights, strict=True)]
         self.measure_callbacks_, self.database_, self.cost_model_ = list(measure_callbacks), database, cost_model
-        self.remaining_tasks_, self._errors = len(self.tasks_), []
+        self.remaining_tasks_, self._errors, self._standings = len(self.tasks_), [], {}
         measured = 0
         try:
             for task_id, task in enumerate(self.tasks_):
@@ -97,6 +104,7 @@ class TaskScheduler(ABC):
                     task.ctx.pre_tuning(max_trials_per_task, num_trials_per_iter, None, database, cost_model)
             while measured < max_trials_global and (task_id := self.next_task_id()) != -1:
                 candidates: list[MeasureCandidate] | None = None
+                self._begin(task_id, builder, runner)
                 with Profiler.timeit("search"), self._ending(task_id):
                     candidates = self.tasks_[task_id].ctx.generate_measure_candidates()
                 if not candidates:
@@ -114,6 +122,23 @@ class TaskScheduler(ABC):
         self.log(self.print_tuning_statistics())
         if not measured and self._errors:
             raise self._errors[0]
+
+    def _begin(self, task_id: int, builder: Builder, runner: Runner) -> None:
+        """Before schedules of a task are searched: the untuned kernel of a new task is built and run meanwhile."""
+        task, target = self.tasks_[task_id], self.tasks_[task_id].ctx.target
+        self._searches = not runner.measures_here or usable_processors() > num_threads()
+        if task.standing is None and task_id not in self._standings and target is not None:
+            self._settle(runner)
+            self._standings[task_id] = self._thread.submit(Standing, task.ctx, target, builder, runner)
+        elif not self._searches:
+            self._settle(runner)
+
+    def _settle(self, runner: Runner) -> None:
+        """Waits for measurements on this machine, which builds would disturb."""
+        if runner.measures_here:
+            with Profiler.timeit("run"):
+                for future in [f for task in self.tasks_ for f in task.runner_futures or ()]:
+                    future.result()
 
     def _exhausted(self, task_id: int) -> None:
         """Ends a task that has no more schedules, and says why it never had any."""
@@ -143,11 +168,12 @@ class TaskScheduler(ABC):
             raise TVMError(f"the task {task.ctx.task_name} cannot be measured: its TuneContext has no target")
         if task.standing is None:
             with Profiler.timeit("pre_tuning"):
-                task.standing = Standing(task.ctx, target, builder, runner)
+                task.standing = self._standings.pop(task_id).result()
             if task.standing.refused:
                 self.log(
                     f"schedules of {task.ctx.task_name} are not compared with the untuned kernel: {task.standing.refused}"
                 )
+        self._settle(runner)
         with Profiler.timeit("build"):
             built = guarded.build(builder, [BuilderInput(c.sch.mod, target) for c in candidates])
         inputs = [
@@ -172,6 +198,9 @@ class TaskScheduler(ABC):
         candidates, built, futures = task.measure_candidates, task.builder_results, task.runner_futures
         if candidates is None or built is None or futures is None:
             raise TVMError(f"nothing of the task {task.ctx.task_name} is being measured")
+        if self._searches and task.ctx.search_strategy is not None:
+            with Profiler.timeit("search"), self._ending(task_id):
+                task.ctx.search_strategy.meanwhile(lambda: all([future.done() for future in futures]))
         with Profiler.timeit("run"):
             results = [future.result() for future in futures]
             if task.standing is not None:

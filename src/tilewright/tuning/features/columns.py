@@ -85,6 +85,8 @@ def names(buffers: int = BUFFERS, samples: int = SAMPLES) -> tuple[str, ...]:
 COLUMNS = (*names(), *_OWN)
 CLASSIC = len(names())
 """The number of columns that classic has; those of ours follow."""
+KEPT = 1024
+"""Programs whose rows are kept."""
 
 
 @lru_cache(maxsize=1)
@@ -99,7 +101,16 @@ def features(program: IRModule | PrimFunc, target: Target, threads: int | None =
     Counts and sizes x are sign(x) * log2(1 + |x|); shares and flags are themselves. threads: those that run it, where they are not those of
     this machine. Raises TVMError for a module of several functions.
     """
-    return features_of(program, target, threads or min(target.cpu.threads, host_threads()))
+    kernel = program if isinstance(program, PrimFunc) else kernel_of(program)
+    return _kept(kernel, target, threads or min(target.cpu.threads, host_threads()))
+
+
+@lru_cache(KEPT)
+def _kept(kernel: PrimFunc, target: Target, threads: int) -> Rows:
+    """A search asks again for the programs of its population whenever its model has learned."""
+    found = features_of(kernel, target, threads)
+    found.setflags(write=False)
+    return found
 
 
 def features_of(

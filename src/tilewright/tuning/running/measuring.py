@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.runtime import Device, Module, NDArray, ndarray
 from tilewright.tuning.inputs import Values, difference, random_inputs
@@ -25,6 +25,8 @@ AGREE, PATIENCE = 3, 3
 """While fewer repeats than these agree, the fastest one may have been interrupted as well: so many times the plan's seconds are spent."""
 
 
+STEADY = 5e-4
+"""Seconds of a call beside which neither the steps of this program matter nor what a first call finds in the caches."""
 LONG = 0.02
 """Seconds of a first call beside which it does not matter that code and data come into the caches: such a call tells how slow a hopeless
 library is."""
@@ -181,7 +183,7 @@ class Bench:
                 break
             number = max(math.ceil(max(share, 1e-3) * wanted / max(seconds, 1e-8)), 1)
         calls = max(math.ceil(wanted / max(seconds, 1e-8)), self._plan.number, 1)
-        return _Timed(module, arrays, self._once(module, arrays, calls), seconds)
+        return _Timed(module, arrays, self._once(module, arrays, calls, seconds), seconds)
 
     def _timed_beside(self, path: Path, packings: Sequence[Packing]) -> _Timed:
         key = _key(path)
@@ -195,12 +197,15 @@ class Bench:
         found.module[ENTRY](*found.arrays)  # its code and data are in the caches again, as the candidate's are
         return found
 
-    def _once(self, module: Module, arrays: list[NDArray], number: int) -> Callable[[], float]:
-        """What measures seconds of a call, over so many calls."""
+    def _once(self, module: Module, arrays: list[NDArray], number: int, seconds: float = 0.0) -> Callable[[], float]:
+        """What measures seconds of a call, over so many calls. seconds: of a call, roughly; 0 if that is not known."""
         # Not this object, which keeps what is returned here: arrays and sessions of boards go with the last reference to them.
         flushed = self._plan.cache_flush_bytes
+        here = not flushed and self._device.device_type == Device.kDLCPU
+        if here and seconds >= STEADY:
+            return lambda: _called(module[ENTRY], arrays, number)
         evaluator = module.time_evaluator(ENTRY, self._device, number, 1, cache_flush_bytes=flushed)
-        if flushed or self._device.device_type != Device.kDLCPU:
+        if not here:
             return lambda: evaluator(*arrays).results[0]
 
         def timed() -> float:
@@ -211,6 +216,16 @@ class Bench:
             return without_interruptions(seconds, number + WARM_UP, wall, own, process)
 
         return timed
+
+
+def _called(entry: Callable[..., Any], arrays: Sequence[NDArray], number: int) -> float:
+    """Seconds of a call, over so many calls, without the warm-up of a time evaluator."""
+    before = time.perf_counter(), time.thread_time(), time.process_time()
+    for _ in range(number):
+        entry(*arrays)
+    after = time.perf_counter(), time.thread_time(), time.process_time()
+    wall, own, process = (b - a for a, b in zip(before, after, strict=True))
+    return without_interruptions(wall / number, number, wall, own, process)
 
 
 def without_interruptions(seconds: float, calls: int, wall: float, own: float, process: float) -> float:
