@@ -39,10 +39,11 @@ def runs(pid: int) -> bool:
 
 
 def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether something is so within a time, be it for a moment."""
     end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
+    while not (so := condition()) and time.monotonic() < end:
         time.sleep(0.01)
-    return condition()
+    return so
 
 
 @contextmanager
