@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.meta_schedule.kernels import context, elementwise
+from tests.meta_schedule.kernels import context, elementwise, gemm
 from tilewright import meta_schedule as ms
 from tilewright import te
-from tilewright.meta_schedule.postproc import DisallowAsyncStridedMemCopy
+from tilewright.meta_schedule.postproc import DisallowAsyncStridedMemCopy, VerifyCodeSize
 from tilewright.tir.schedule import Schedule
 
 
@@ -57,3 +57,28 @@ def test_defaults_of_hexagon() -> None:
     assert tuned.space_generator is not None
     assert [type(p).__name__ for p in tuned.space_generator.postprocs] == names
     assert len(tuned.generate_design_space()) == 1
+
+
+def unrolled(steps: int, vector: bool = False) -> Schedule:
+    sch = Schedule(gemm(16, 64, 32))
+    sch.decompose_reduction(sch.get_block("C"), sch.get_loops(sch.get_block("C"))[0])
+    loops = sch.get_loops(sch.get_block("C_update"))
+    if vector:
+        sch.reorder(loops[2], loops[1])
+        sch.vectorize(loops[1])
+    sch.annotate(loops[0], "pragma_auto_unroll_max_step", steps)
+    return sch
+
+
+def test_code_that_no_instruction_cache_holds_is_refused() -> None:
+    check = VerifyCodeSize()
+    check._initialize_with_tune_context(context(gemm(), "llvm -mcpu=x86-64-v3"))
+    assert check.apply(unrolled(0)) and check.apply(unrolled(32))
+    # The reduction and 64 columns: 2,048 statements of four accesses each. As vectors of 8 elements, 256.
+    assert not check.apply(unrolled(2048))
+    assert check.apply(unrolled(32, vector=True))
+    assert not check.apply(unrolled(512, vector=True))
+    by_hand = unrolled(0)
+    for loop in by_hand.get_loops(by_hand.get_block("C_update"))[1:]:
+        by_hand.unroll(loop)
+    assert not check.apply(by_hand)

@@ -128,6 +128,7 @@ def postprocs(kind: str) -> list[P.Postproc]:
         P.RewriteParallelVectorizeUnroll(),
         P.RewriteReductionBlock(),
         *([P.RewriteTensorize(vectorize_init_loop=True)] if kind in INTRINSICS else []),
+        *([P.VerifyCodeSize()] if kind != "hexagon" else []),
         P.RewriteLayout(),
         *([P.VerifyVTCMLimit(), P.DisallowAsyncStridedMemCopy()] if kind == "hexagon" else []),
     ]

@@ -8,6 +8,7 @@ from tilewright.meta_schedule.postproc.checks import (
     VerifyGPUCode,
     VerifyVTCMLimit,
 )
+from tilewright.meta_schedule.postproc.code_size import VerifyCodeSize
 from tilewright.meta_schedule.postproc.postproc import Postproc, PyPostproc
 from tilewright.meta_schedule.postproc.rewrite_gpu import RewriteCooperativeFetch, RewriteUnboundBlock
 from tilewright.meta_schedule.postproc.rewrite_layout import RewriteLayout
@@ -27,6 +28,7 @@ __all__ = [
     "RewriteReductionBlock",
     "RewriteTensorize",
     "RewriteUnboundBlock",
+    "VerifyCodeSize",
     "VerifyGPUCode",
     "VerifyVTCMLimit",
 ]
