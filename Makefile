@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -144,10 +144,33 @@ build/sanitizers/libtilewright_runtime.so: $(NATIVE)
 	cmake --build build/sanitizers --parallel 2
 	@touch $@
 
-test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  ## the runtime under gcc's address and undefined behaviour sanitizers: tests of the runtime and of executors (minutes)
+test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  ## the runtime under gcc's address and undefined behaviour sanitizers: tests of the runtime, of executors and of devices (minutes)
 	LD_LIBRARY_PATH=$(CURDIR)/build/sanitizers LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -q -p no:cacheprovider \
-	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors
+	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors tests/cuda
+
+# OpenCL devices that are the CPU (pocl), and the loader of pyopencl. pocl links kernels by the program ld; zig's stands in where there is none.
+# A second loader, built here, says that the devices share no memory with the host.
+OPENCL := $(CURDIR)/build/opencl
+build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
+	@mkdir -p $(OPENCL)/lib $(OPENCL)/plain $(OPENCL)/vendors $(OPENCL)/bin
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(OPENCL)/packages pocl-binary-distribution
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(OPENCL)/loader pyopencl
+	ls $(OPENCL)/packages/pyopencl/.libs/libpocl-*.so > $(OPENCL)/vendors/pocl.icd || { echo "test-opencl: pocl-binary-distribution has no libpocl for this system"; exit 1; }
+	ln -sf $(OPENCL)/loader/pyopencl/.libs/libOpenCL-*.so.* $(OPENCL)/lib/libOpenCL.so.1
+	@test -e $(OPENCL)/lib/libOpenCL.so.1 || { echo "test-opencl: pyopencl has no libOpenCL for this system"; exit 1; }
+	$(BIN)/python -m ziglang cc -shared -fPIC -fvisibility=hidden -DLOADER='"$(OPENCL)/lib/libOpenCL.so.1"' $< -Wl,-soname,libOpenCL.so.1 -Wl,--no-as-needed \
+	  $$(ls $(OPENCL)/loader/pyopencl/.libs/libOpenCL-*.so.*) -Wl,-rpath,$(OPENCL)/loader/pyopencl/.libs -ldl -o $(OPENCL)/plain/libOpenCL.so.1
+	printf '#!/bin/sh\nexec "%s" -m ziglang ld.lld "$$@"\n' "$(CURDIR)/$(BIN)/python" > $(OPENCL)/bin/ld
+	@chmod +x $(OPENCL)/bin/ld
+	@touch $@
+
+# pyopencl's loader reads the folder PYOPENCL_HOME first.
+ON_POCL = PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread basic" \
+  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py
+test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions (minutes)
+	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)
+	SHARED=0 LD_LIBRARY_PATH=$(OPENCL)/plain $(ON_POCL)
 
 # The JavaScript package, its tests and models. node, npm and Chromium are the system's; npm brings the rest.
 BROWSER := build/browser

@@ -235,7 +235,7 @@ class LibraryModule : public ModuleImpl {
     }
     if (code_.metadata.empty()) return {};
     auto module = Ref<ModuleObject>::share(self);
-    if (name == "default" || name == "main" || name == model_name()) {
+    if (name == "default" || name == "main" || name == "cuda_graph_create" || name == model_name()) {
       return make_function([this, module](Args args) { return from_ref(make_executor(module, code_, devices_of(args, 0), {})); });
     }
     if (name == "debug_create") {  // (name of the model, devices...)

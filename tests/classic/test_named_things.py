@@ -144,7 +144,7 @@ def test_c_to_llvm() -> None:
 
 def test_values_devices_and_modules() -> None:
     assert tvm.nd.cuda(1) == tvm.cuda(1) and tvm.vpi(0).device_type == 9
-    assert tvm.cpu().warp_size is None and tvm.cuda(0).device_name is None
+    assert tvm.cpu().warp_size is None and tvm.hexagon(0).device_name is None
     assert tvm.runtime.String("a") == "a" and tvm.runtime.ShapeTuple([2, 3])[1] == 3
     assert isinstance(tvm.runtime.const(3, "int8"), tvm.tir.IntImm) and tvm.runtime.DataType("float32x4").lanes == 4
     view = (x := tvm.nd.array(np.arange(6, dtype="float32")))._create_view((2, 3))

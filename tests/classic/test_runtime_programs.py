@@ -74,7 +74,7 @@ def test_devices() -> None:
     assert (dev.device_type, dev.device_id) == (1, 0)
     assert tvm.device("llvm", 0) == tvm.device("cpu") == dev
     assert str(dev) == "cpu(0)"
-    assert not tvm.opencl(0).exist
+    assert not tvm.hexagon(0).exist
     assert tvm.runtime.enabled("llvm")
     dev.sync()
 

@@ -118,7 +118,16 @@ def test_targets() -> None:
     assert [(m["name"], m["processor"]) for m in machines] == [("nvidia/nvidia-a100", "sm_80")]
 
 
-@pytest.mark.parametrize("name", ["compile", "run", "bench", "profile", "cache", "targets"])
+def test_devices() -> None:
+    found = json.loads(command("devices", "cpu", "--json").out)
+    assert [d["device"] for d in found["devices"]] == ["cpu(0)"] and not found["missing"]
+    lines = command("devices", "cpu", "hexagon").out.splitlines()
+    assert lines[0].split()[:2] == ["device", "name"] and lines[1].startswith("cpu(0) ")
+    assert lines[2].startswith("hexagon: device type hexagon has no runtime in this process")
+    assert "unknown device type `gpu`; known are: " in command("devices", "gpu").err
+
+
+@pytest.mark.parametrize("name", ["compile", "run", "bench", "profile", "cache", "targets", "devices"])
 def test_help(name: str) -> None:
     done = command(name, "--help")
     assert done.code == 0 and done.out.startswith(f"Usage: tilewright {name} ") and not done.err

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tilewright.cli import cli, commands  # noqa: F401
 from tilewright.deploy import native_build, zig
 from tilewright.deploy.machines import MACHINES, machine_of
-from tilewright.deploy.native_build import Sources, compiled, native_sources, runtime_sources
+from tilewright.deploy.native_build import Sources, compiled, device_sources, native_sources, runtime_sources
 from tilewright.support import linker
 from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ObjectKind
@@ -62,6 +62,19 @@ def test_a_system_has_its_own_sources() -> None:
         folders = {n.split("/")[1] for n in names if n.startswith("platform/")}
         assert folders <= set(machine.system.platform)
         assert "module.cc" in names
+
+
+def test_a_system_has_libraries_of_devices_that_it_has_drivers_for() -> None:
+    linux = {p.name for p in device_sources(machine_of("aarch64"), "cuda")}
+    assert {"library.cc", "nvrtc.cc", "errors.cc", "driver.cc"} <= linux
+    folders = {p.parent.name for p in device_sources(machine_of("x86_64-windows-gnu"), "opencl")}
+    assert folders == {"common", "windows", "opencl"}
+    with pytest.raises(TVMError, match="macOS has no drivers for devices of type 'cuda'; it has those for: opencl"):
+        device_sources(machine_of("aarch64-macos"), "cuda")
+    with pytest.raises(
+        TVMError, match="WebAssembly has no drivers for devices of type 'opencl'; it has those for: none"
+    ):
+        device_sources(machine_of("wasm32"), "opencl")
 
 
 @pytest.fixture

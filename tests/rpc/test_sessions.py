@@ -96,7 +96,7 @@ def test_errors(remote: rpc.RPCSession) -> None:
 
 def test_arrays(remote: rpc.RPCSession) -> None:
     device, x = remote.cpu(0), np.arange(12, dtype="float32").reshape(3, 4)
-    assert device.exist and not remote.cuda(0).exist and str(device).endswith(":cpu(0)")
+    assert device.exist and not remote.hexagon(0).exist and str(device).endswith(":cpu(0)")
     a = tvm.nd.array(x, device)
     np.testing.assert_array_equal(a.numpy(), x)
     assert remote.get_function("tests.rpc.total")(a) == x.sum()
@@ -111,8 +111,8 @@ def test_arrays(remote: rpc.RPCSession) -> None:
     assert empty.numpy().shape == (0, 3)
     with pytest.raises(ValueError, match=r"a tensor on cpu\(0\), on this machine"):
         remote.get_function("tests.rpc.total")(tvm.nd.array(x))
-    with pytest.raises(RPCError, match="the server has no device cuda\\(0\\); it has cpu"):
-        tvm.nd.empty((2,), "float32", remote.cuda(0))
+    with pytest.raises(RPCError, match="the server has no device hexagon\\(0\\); it has cpu"):
+        tvm.nd.empty((2,), "float32", remote.hexagon(0))
 
 
 def test_arrays_on_devices_that_are_no_cpu() -> None:

@@ -146,7 +146,7 @@ typedef struct {
  * why there is none); it is called when the first device of the type is used, and its answer stays for the life of the process.
  * Functions return 0, or leave an error for this thread and return another number. Several threads may call them at once.
  * An address is an integer: where `a` is that of memory of n bytes, a + i is that of its byte i. Only the device knows what lies there. */
-#define TW_DEVICE_API_VERSION 2
+#define TW_DEVICE_API_VERSION 3
 enum {
   kTWDeviceExist = 0, kTWDeviceMaxThreadsPerBlock = 1, kTWDeviceWarpSize = 2, kTWDeviceMaxSharedMemoryPerBlock = 3,
   kTWDeviceComputeVersion = 4, kTWDeviceName = 5, kTWDeviceMaxClockRate = 6, kTWDeviceMultiProcessorCount = 7,
@@ -155,7 +155,8 @@ enum {
   kTWDeviceAvailableGlobalMemory = 15, kTWDeviceImagePitchAlignment = 16, kTWDeviceTextureSpatialLimit = 17
 };
 /* One launch of a kernel: how many blocks, how many threads in each, bytes of shared memory that each block has beside what its code
- * declares. args[i] points to argument i, of type types[i]: an address on the device (kDLOpaque), or a number. */
+ * declares. args[i] points to argument i, of type types[i]: an address on the device (kDLOpaque), or a number. cooperative: blocks wait
+ * for each other, so all must run at once. */
 typedef struct {
   void* kernel;
   uint32_t grid[3], block[3];
@@ -163,6 +164,7 @@ typedef struct {
   void* const* args;
   const DLDataType* types;
   int32_t num_args;
+  int32_t cooperative;
 } TWLaunch;
 typedef struct {
   int32_t version; /* TW_DEVICE_API_VERSION */
@@ -217,6 +219,10 @@ typedef struct {
   int (*copy_tensor)(const DLTensor* from, const DLTensor* to); /* waits where one of them is on the CPU */
 } TWHostAPI;
 TW_EXPORT const TWHostAPI* TWGetHostAPI(void);
+
+/* A library of devices, libtilewright_<type>.so beside the runtime, exports this function. The runtime opens the library and calls it
+ * where there is no `device_api.<type>`, each time until it succeeds. */
+TW_EXPORT int32_t TWOpenDevices(const TWHostAPI* host, int32_t device_type, const TWDeviceAPI** table);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,8 @@
 
 #include "abi.h"
 
-#if !defined(_WIN32) && __has_include(<dlfcn.h>)
+// TILEWRIGHT_GIVEN_RUNTIME: the runtime passes its table to the library (use_host_api), which does not look for it.
+#if !defined(TILEWRIGHT_GIVEN_RUNTIME) && !defined(_WIN32) && __has_include(<dlfcn.h>)
 #include <dlfcn.h>
 #define TILEWRIGHT_FINDS_RUNTIME 1
 #endif
@@ -116,16 +117,24 @@ inline const TWHostAPI* find_host_api() noexcept {
     if (handle) get = reinterpret_cast<decltype(get)>(dlsym(handle, name));
   }
   return get ? get() : nullptr;
+#elif defined(TILEWRIGHT_GIVEN_RUNTIME)
+  return nullptr;
 #else
   return TWGetHostAPI();
 #endif
 }
+inline std::atomic<const TWHostAPI*>& known_host_api() {
+  static std::atomic<const TWHostAPI*> known{nullptr};
+  return known;
+}
 }  // namespace detail
+
+// Makes this the runtime of the library, which would look for it otherwise.
+inline void use_host_api(const TWHostAPI* api) { detail::known_host_api().store(api, std::memory_order_release); }
 
 // The runtime of the process. Throws where there is none.
 inline const TWHostAPI& host_api() {
-  static std::atomic<const TWHostAPI*> known{nullptr};
-  const TWHostAPI* api = known.load(std::memory_order_acquire);
+  const TWHostAPI* api = detail::known_host_api().load(std::memory_order_acquire);
   if (api) return *api;
   api = detail::find_host_api();
   if (!api)
@@ -133,7 +142,7 @@ inline const TWHostAPI& host_api() {
                 " (`tilewright runtime config --libs` prints the options), or load the runtime before it (in Python: import tilewright)");
   if (api->version < TW_HOST_API_VERSION)
     throw Error("RuntimeError", "the Tilewright runtime of this process is older than the headers that this was compiled with");
-  known.store(api, std::memory_order_release);
+  use_host_api(api);
   return *api;
 }
 

@@ -22,15 +22,27 @@ const char* name_of(int32_t type) {
 }
 std::atomic<const TWDeviceAPI*>& slot_of(int32_t type) { return known[type >= kRemote ? kTypes : type >= 0 && type < kTypes ? type : kTypes + 1]; }
 
+// What answers for a type: a function of this process, or else a library beside the runtime. A text is where that would be.
+TVMFFIAny ask_for(int32_t type, const char* name) {
+  if (auto make = get_global(format("device_api.%s", name))) return call(make.get(), nullptr, 0);
+  auto open = get_global("runtime.OpenDevices");
+  if (!open) return none();
+  TVMFFIAny given[] = {from_int(type), none()};
+  given[1].type_index = kTVMFFIRawStr;
+  given[1].v_c_str = name;
+  return call(open.get(), given, 2);
+}
+
 const TWDeviceAPI* look_up(int32_t type, bool needed) {
   const char* name = name_of(type);
-  auto make = name ? get_global(format("device_api.%s", name)) : Ref<FunctionObject>();
-  if (!make) {
+  TVMFFIAny found = name ? ask_for(type, name) : none();
+  if (found.type_index == kTVMFFINone || is_string(found)) {
+    const std::string place = is_string(found) ? ", nor a library " + as_string(found) : "";
+    destroy(found);
     if (!needed) return nullptr;
-    fail("ValueError", "device type %s has no runtime in this process: %s", device_type_text(type).c_str(),
-         name ? format("there is no function `device_api.%s`", name).c_str() : "DLPack knows no such type");
+    fail("ValueError", "device type %s has no runtime in this process: %s%s", device_type_text(type).c_str(),
+         name ? format("there is no function `device_api.%s`", name).c_str() : "DLPack knows no such type", place.c_str());
   }
-  TVMFFIAny found = call(make.get(), nullptr, 0);
   if (found.type_index != kTVMFFIOpaquePtr || !found.v_ptr) {
     destroy(found);
     fail("TypeError", "`device_api.%s` must return a table of functions (TWDeviceAPI) as a pointer", name);

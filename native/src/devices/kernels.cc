@@ -10,12 +10,15 @@ namespace {
 
 constexpr const char* kExtents[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "tir.use_dyn_shared_memory"};
 constexpr size_t kShared = 6;
+constexpr const char* kCooperative = "tir.use_cooperative_launch";  // says something of the kernel; no number belongs to it
+constexpr size_t kFewArgs = 24;                                     // more do not lie on the stack
 
 struct KernelInfo {
   std::string name;
   size_t code;                     // which piece of the module's code it is in
   std::vector<DLDataType> types;   // of its arguments
   std::vector<size_t> extents;     // what each number after the arguments says: an index into kExtents
+  bool cooperative;
 };
 
 // What is loaded on one device.
@@ -43,10 +46,14 @@ class DeviceModule : public ModuleImpl {
       at += static_cast<size_t>(size.integer);
     }
     for (auto& item : head["kernels"].items) {
-      KernelInfo k{item["name"].string, static_cast<size_t>(item["code"].integer), {}, {}};
+      KernelInfo k{item["name"].string, static_cast<size_t>(item["code"].integer), {}, {}, false};
       if (k.code >= pieces_.size()) damaged();
       for (auto& t : item["args"].items) k.types.push_back(parse_dtype(t.string));
       for (auto& e : item["launch"].items) {
+        if (e.string == kCooperative) {
+          k.cooperative = true;
+          continue;
+        }
         size_t i = 0;
         while (i <= kShared && e.string != kExtents[i]) ++i;
         if (i > kShared) fail("ValueError", "the kernel `%s` is bound to `%s`; a launch has %s to threadIdx.z and %s", k.name.c_str(), e.string.c_str(), kExtents[0], kExtents[kShared]);
@@ -124,11 +131,17 @@ class DeviceModule : public ModuleImpl {
       if (extent == 0 && which < kShared) return;  // nothing to do; drivers refuse it
       extents[which] = static_cast<uint64_t>(extent);
     }
-    std::vector<uint64_t> values;
-    std::vector<void*> addresses;
-    for (int32_t i = 0; i < n; ++i) values.push_back(value(k, i, args[i]));
-    for (auto& v : values) addresses.push_back(&v);
-    TWLaunch l{kernel_on(device, index), {}, {}, static_cast<size_t>(extents[kShared]), addresses.data(), k.types.data(), n};
+    uint64_t few[kFewArgs];
+    std::vector<uint64_t> many(k.types.size() > kFewArgs ? k.types.size() : 0);
+    void* few_addresses[kFewArgs];
+    std::vector<void*> many_addresses(many.size());
+    uint64_t* values = many.empty() ? few : many.data();
+    void** addresses = many.empty() ? few_addresses : many_addresses.data();
+    for (int32_t i = 0; i < n; ++i) {
+      values[i] = value(k, i, args[i]);
+      addresses[i] = &values[i];
+    }
+    TWLaunch l{kernel_on(device, index), {}, {}, static_cast<size_t>(extents[kShared]), addresses, k.types.data(), n, k.cooperative};
     for (size_t i = 0; i < 3; ++i) {
       l.grid[i] = static_cast<uint32_t>(extents[i]);
       l.block[i] = static_cast<uint32_t>(extents[i + 3]);

@@ -7,6 +7,8 @@ namespace tw {
 
 // Throws FileNotFoundError or RuntimeError with the system's words. A library is never closed.
 void* open_library(const std::string& path);
+// The path of a library of this name ("tilewright_cuda") beside the runtime, or beside the program that contains it.
+std::string library_beside(const std::string& name);
 // The address of a symbol of a library, null where it has none.
 void* symbol_of(void* library, const char* name);
 // That of the library, or of another one in the process.

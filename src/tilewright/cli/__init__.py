@@ -35,6 +35,7 @@ def cli() -> None:
     tilewright compare resnet50.onnx --reference onnxruntime
     tilewright compare resnet50.onnx --precision bf16
     tilewright targets raspberry
+    tilewright devices
     tilewright completion bash
 
     Each command has examples in its --help. Most print JSON (--json) or CSV (--csv).

@@ -34,6 +34,8 @@ class System:
     """Options of the compiler."""
     zig_sources: tuple[str, ...] = ()
     """Folders of zig's own sources that sources of the runtime include."""
+    devices: tuple[str, ...] = ("opencl", "cuda")
+    """Types of devices that it has drivers for, whose libraries can be built."""
     package: str = ""
     """A folder of native/ whose files make the library a package of another language."""
 
@@ -77,6 +79,7 @@ MACOS = System(
     ("posix", "darwin", "libcxx"),
     library="libtilewright_runtime.dylib",
     links=("-Wl,-dead_strip", "-Wl,-x"),
+    devices=("opencl",),
 )
 
 WEBASSEMBLY = System(
@@ -84,7 +87,8 @@ WEBASSEMBLY = System(
     WASM,
     ("wasm", "wasm_serial", "libcxx"),
     without=(
-        "rpc/*", "executors/pipeline.cc", "devices/c_api.cc", "devices/functions.cc", "devices/kernels.cc", "shared_library.cc",
+        "rpc/*", "executors/pipeline.cc", "devices/c_api.cc", "devices/functions.cc", "devices/kernels.cc", "devices/libraries.cc",
+        "shared_library.cc",
         "classic/*", "thread_pool.cc", "seal.cc", "elf_file.cc", "crc32.cc", "timing.cc",
     ),
     library="tilewright.wasm",
@@ -93,6 +97,7 @@ WEBASSEMBLY = System(
     shared=("-mexec-model=reactor",),
     options=("-fexceptions", "-fwasm-exceptions", "-frtti"),
     zig_sources=("libcxxabi/src", "libcxx/src", "libunwind/include", "libunwind/src"),
+    devices=(),
     package="javascript",
 )  # fmt: skip
 """What browsers and node run; the loader of models is in JavaScript."""

@@ -54,6 +54,8 @@ class Built(NamedTuple):
     library: Path
     archive: Path | None
     server: Path | None
+    opencl: Path | None = None
+    cuda: Path | None = None
 
 
 def native_sources() -> Sources:
@@ -92,24 +94,48 @@ def server_sources(machine: Machine, sources: Sources | None = None) -> list[Pat
     return [path for path in sorted(root.glob("*.cc")) if path.name != POPEN_SERVER] + parts
 
 
+DEVICES = "devices"
+"""The folder of libraries of devices."""
+
+
+def device_sources(machine: Machine, device: str, sources: Sources | None = None) -> list[Path]:
+    """The sources of the library for a type of devices. TVMError where the system of the machine has no drivers for it."""
+    if device not in machine.system.devices:
+        known = ", ".join(machine.system.devices) or "none"
+        raise TVMError(
+            f"{machine.system.name} has no drivers for devices of type {device!r}; it has those for: {known}"
+        )
+    root = (sources or native_sources()).root / DEVICES
+    return [p for folder in ("common", *machine.system.platform, device) for p in sorted((root / folder).glob("*.cc"))]
+
+
 def build_runtime(
     machine: Machine,
     output: Path,
     rpc: bool = False,
     report: Report | None = None,
     sources: Sources | None = None,
+    devices: Sequence[str] = (),
 ) -> Built:
     """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive, or the files of a package.
 
-    rpc: also the server for clients of `tilewright.rpc`, a program that contains the runtime.
+    rpc: also the server for clients of `tilewright.rpc`, a program that contains the runtime. devices: also the libraries of these types
+    of devices ("opencl", "cuda"), which the runtime and the server open where they lie beside them.
 
-    Raises TVMError where zig is missing or fails, and where files cannot be written.
+    Raises TVMError where zig is missing or fails, where files cannot be written, and for devices that the machine's system has no
+    drivers for.
     """
     sources = sources or native_sources()
+    for device in devices:
+        device_sources(machine, device, sources)
     with _written_folder(output):
         files, built = _files(machine, output, rpc, sources, report)
         if machine.also:
             files |= _files(MACHINES[machine.also], output, False, sources, report)[0]
+        for device in devices:
+            library = output / machine.system.library.replace("runtime", device)
+            files[library] = _device_library(machine, device, sources, library.name, report)
+            built = built._replace(**{device: library})
         write_together(files, [] if built.server is None else [built.server])
     return built
 
@@ -160,6 +186,14 @@ def _files(
     return files, Built(library, archive, server)
 
 
+def _device_library(machine: Machine, device: str, sources: Sources, name: str, report: Report | None) -> bytes:
+    """The library of a type of devices, which is linked neither to the runtime nor to a driver."""
+    objects = compiled(
+        machine, device_sources(machine, device, sources), sources, report, ("-DTILEWRIGHT_GIVEN_RUNTIME",)
+    )
+    return _linked(machine, objects, (*machine.system.shared, "-s"), name)
+
+
 def build_program(
     machine: Machine, files: Sequence[Path], output: Path, report: Report | None = None, sources: Sources | None = None
 ) -> Path:
@@ -172,7 +206,11 @@ def build_program(
 
 
 def compiled(
-    machine: Machine, files: Sequence[Path], sources: Sources, report: Report | None = None
+    machine: Machine,
+    files: Sequence[Path],
+    sources: Sources,
+    report: Report | None = None,
+    options: Sequence[str] = (),
 ) -> dict[str, bytes]:
     """The objects of sources by name, several compiled at a time; those that the on-disk cache has are taken from there.
 
@@ -186,8 +224,9 @@ def compiled(
         for path in files:
             inside = path.is_relative_to(sources.root)
             name = path.relative_to(sources.root).as_posix() if inside else path.name
-            level = COLD if name.removeprefix("src/") in cold or name.startswith("server/") else machine.hot
-            command = [*zig.compiler(machine), *COMMON, *machine.system.options, *machine.options, level]
+            is_cold = name.removeprefix("src/") in cold or name.startswith(("server/", f"{DEVICES}/"))
+            level = COLD if is_cold else machine.hot
+            command = [*zig.compiler(machine), *COMMON, *machine.system.options, *machine.options, *options, level]
             own = [f"-I{folder}" for folder in (*folders, *zig.source_folders(machine))]
             output = folder / (name.replace("/", "_").removesuffix(".cc") + ".o")
             make = functools.partial(zig.run, [*command, *own, "-c", str(path), "-o", str(output)], output, name)

@@ -19,9 +19,13 @@ namespace {
 
 const char kHere = 0;  // in the runtime's library, whose path the loader knows
 
+// That of a program is what it was started by, which may be a name without its folder.
 std::string own_path() {
   Dl_info info;
-  return dladdr(&kHere, &info) ? info.dli_fname : "";
+  const std::string path = dladdr(&kHere, &info) ? info.dli_fname : "";
+  char whole[4096];
+  const ssize_t n = path.find('/') == std::string::npos ? readlink("/proc/self/exe", whole, sizeof whole) : 0;
+  return n > 0 ? std::string(whole, static_cast<size_t>(n)) : path;
 }
 std::string own_folder() {
   std::string path = own_path();
@@ -126,6 +130,7 @@ void* open_library(const std::string& path) {
   fail(kind, "cannot load library %s: %s", path.c_str(), why.c_str());
 }
 
+std::string library_beside(const std::string& name) { return own_folder() + "/lib" + name + ".so"; }
 void* symbol_of(void* library, const char* name) { return dlsym(library, name); }
 void* symbol_anywhere(void* library, const char* name) {
   void* found = dlsym(library, name);

@@ -19,6 +19,14 @@ void* open_library(const std::string& path) {
   fail(absent ? "FileNotFoundError" : "RuntimeError", "cannot load library %s: %s", path.c_str(), error_text(why).c_str());
 }
 
+std::string library_beside(const std::string& name) {
+  static const wchar_t here = 0;  // in the runtime's library, whose path the loader knows
+  wchar_t path[4096];
+  HMODULE own = nullptr;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, &here, &own);
+  const std::wstring whole(path, GetModuleFileNameW(own, path, 4096));
+  return narrow(whole.substr(0, whole.find_last_of(L"\\/") + 1)) + name + ".dll";
+}
 void* symbol_of(void* library, const char* name) { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name)); }
 // A library of Windows finds its symbols in those that it was linked to, and in no other.
 void* symbol_anywhere(void* library, const char* name) { return symbol_of(library, name); }

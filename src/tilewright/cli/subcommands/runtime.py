@@ -34,6 +34,12 @@ def runtime_group() -> None:
 )
 @click.option("--rpc", is_flag=True, help="Also build the server for clients on other machines (tilewright_rpc).")
 @click.option(
+    "--devices",
+    metavar="TYPES",
+    default="",
+    help="Also build the libraries of these types of devices: opencl, cuda, separated by commas. They lie beside the runtime.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -41,7 +47,7 @@ def runtime_group() -> None:
     help="The folder to write to; by default the current one.",
 )
 @shown
-def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
+def runtime_build(name: str, rpc: bool, devices: str, output: Path, form: Form) -> None:
     """Compile the runtime for a machine by zig (`pip install 'tilewright[cross]'`): a shared library, a static archive, and
     with --rpc the program by which clients load, run and measure models there (`./tilewright_rpc server --help`).
 
@@ -51,6 +57,7 @@ def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
     \b
     tilewright runtime build --target aarch64-linux-gnu -o board
     tilewright runtime build --target raspberry-pi/5 --rpc -o board
+    tilewright runtime build --target aarch64-linux-gnu --rpc --devices opencl -o board
     """
     from tilewright.cli.screen import in_bytes, progress
     from tilewright.deploy.machines import machine_of
@@ -58,7 +65,9 @@ def runtime_build(name: str, rpc: bool, output: Path, form: Form) -> None:
 
     machine = machine_of(name)
     with progress(f"building the runtime for {machine.name}") as report:
-        built = build_runtime(machine, output, rpc, report)
+        built = build_runtime(
+            machine, output, rpc, report, devices=[d.strip() for d in devices.split(",") if d.strip()]
+        )
     rows = [
         {"what": what, "file": str(path), "bytes": path.stat().st_size}
         for what, path in built._asdict().items()

@@ -1,0 +1,45 @@
+// An NVRTC that makes PTX for the fake driver: each `extern "C" __global__ void NAME(` is a kernel, and a line with #error is one.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define FAKE extern "C" __attribute__((visibility("default")))
+
+namespace {
+struct Program {
+  std::string source, log, code, options;
+};
+const std::string kKernel = "extern \"C\" __global__ void ";
+
+std::string compiled(const Program& p) {
+  std::string code = ".version 8.0\n.target " + p.options + "\n";
+  for (size_t at = p.source.find(kKernel); at != std::string::npos; at = p.source.find(kKernel, at + 1)) {
+    const size_t from = at + kKernel.size();
+    code += ".entry " + p.source.substr(from, p.source.find('(', from) - from) + "()\n";
+  }
+  return code;
+}
+}  // namespace
+
+FAKE int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char* const*, const char* const*) {
+  return *program = new Program{source, "", "", ""}, 0;
+}
+FAKE int nvrtcDestroyProgram(Program** program) { return delete *program, *program = nullptr, 0; }
+FAKE int nvrtcCompileProgram(Program* p, int count, const char* const* options) {
+  for (int i = 0; i < count; ++i) p->options += std::string(i ? " " : "") + options[i];
+  const size_t error = p->source.find("#error");
+  if (error == std::string::npos) return p->code = compiled(*p), 0;
+  size_t line = 1;
+  for (size_t i = 0; i < error; ++i) line += p->source[i] == '\n';
+  p->log = "kernels.cu(" + std::to_string(line) + "): catastrophic error: #error directive\n";
+  return 6;
+}
+FAKE int nvrtcGetProgramLogSize(Program* p, size_t* bytes) { return *bytes = p->log.size() + 1, 0; }
+FAKE int nvrtcGetProgramLog(Program* p, char* text) { return memcpy(text, p->log.c_str(), p->log.size() + 1), 0; }
+FAKE int nvrtcGetCUBINSize(Program* p, size_t* bytes) { return *bytes = p->code.size() + 1, 0; }
+FAKE int nvrtcGetCUBIN(Program* p, char* code) { return memcpy(code, p->code.c_str(), p->code.size() + 1), 0; }
+FAKE int nvrtcGetPTXSize(Program* p, size_t* bytes) { return nvrtcGetCUBINSize(p, bytes); }
+FAKE int nvrtcGetPTX(Program* p, char* code) { return nvrtcGetCUBIN(p, code); }
+FAKE int nvrtcGetNumSupportedArchs(int* count) { return *count = 3, 0; }
+FAKE int nvrtcGetSupportedArchs(int* numbers) { return numbers[0] = 70, numbers[1] = 80, numbers[2] = 90, 0; }
+FAKE const char* nvrtcGetErrorString(int code) { return code == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_INTERNAL_ERROR"; }

@@ -1,0 +1,110 @@
+"""Models on a device of CUDA: executors, and runs that are captured into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.cuda import Fake
+from tests.cuda.back_end import fake_target
+from tilewright import nd, relay
+from tilewright.contrib import graph_executor
+from tilewright.contrib.cuda_graph import cuda_graph_executor
+from tilewright.runtime import load_module
+
+DEV, OTHER = tvm.cuda(0), tvm.cuda(1)
+FAKE = Fake()
+WEIGHT = np.random.default_rng(3).random((4, 8), "float32")
+
+
+@pytest.fixture(name="fake", autouse=True)
+def _fake() -> Iterator[Fake]:
+    FAKE.calls()
+    with fake_target():
+        yield FAKE
+
+
+def model() -> tvm.IRModule:
+    x = relay.var("x", shape=(2, 8))
+    return tvm.IRModule.from_expr(relay.nn.softmax(relay.nn.dense(relay.nn.relu(x), relay.const(WEIGHT))))
+
+
+def wanted(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    e = np.exp(np.maximum(data, 0) @ WEIGHT.T)
+    found: np.ndarray[Any, Any] = e / e.sum(1, keepdims=True)
+    return found
+
+
+DATA = np.random.default_rng(4).random((2, 8), "float32")
+
+
+@pytest.mark.parametrize("kind", ["graph", "aot", "vm"])
+def test_executors(fake: Fake, kind: str) -> None:
+    for device in (DEV, OTHER):
+        run = relay.create_executor(kind, model(), device, "fake_cuda").evaluate()
+        np.testing.assert_allclose(nd.array(run(DATA)).numpy(), wanted(DATA), rtol=1e-5)
+        np.testing.assert_allclose(nd.array(run(nd.array(DATA, device))).numpy(), wanted(DATA), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_captured_runs(fake: Fake, executor: str, tmp_path: Path) -> None:
+    relay.build(model(), "fake_cuda", executor=relay.backend.Executor(executor)).export_library(str(tmp_path / "m.so"))
+    library = load_module(str(tmp_path / "m.so"))
+    module = cuda_graph_executor.GraphModuleCudaGraph(library["cuda_graph_create"](DEV))
+    module.run(x=DATA)
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA), rtol=1e-5)
+    fake.calls()
+    for k in (1, 2):
+        module.run(x=DATA * k)
+        np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA * k), rtol=1e-5)
+    calls = fake.calls("cuGraphLaunch", "cuLaunchKernel", "cuStreamBeginCapture_v2")
+    assert calls == ["cuGraphLaunch"] * 2, "kernels are launched by the graph"
+    mine = nd.array(DATA * 3, DEV)
+    module.set_input_zero_copy("x", mine)
+    module.run()
+    assert "cuStreamBeginCapture_v2" in fake.calls(), "its addresses are others"
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA * 3), rtol=1e-5)
+    with pytest.raises(NotImplementedError, match="a captured run keeps no inner tensors; use contrib.debugger"):
+        module.debug_get_output(0)
+    streams = fake.live("streams")
+    del module
+    assert "cuGraphExecDestroy" in fake.calls() and fake.live("streams") == streams
+
+
+def test_classic_graphs(fake: Fake) -> None:
+    built = relay.build(model(), "fake_cuda", executor=relay.backend.Executor("graph"))
+    module = cuda_graph_executor.create(built.get_graph_json(), built.get_lib(), DEV)
+    module.set_input(**built.get_params())
+    with pytest.raises(ValueError, match="no run of this model was captured: call capture_cuda_graph, or run"):
+        module.run_cuda_graph()
+    module.capture_cuda_graph()
+    module.set_input("x", DATA)
+    module.run_cuda_graph()
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA), rtol=1e-5)
+
+
+def test_runs_that_cannot_be_captured(fake: Fake) -> None:
+    x = relay.var("x", shape=(2, 8))
+    there = relay.annotation.on_device(relay.exp(x), DEV)
+    here = relay.annotation.on_device(relay.tanh(there), tvm.cpu(0))
+    body = relay.annotation.on_device(relay.negative(here), DEV, constrain_result=True)
+    mod = tvm.IRModule.from_expr(relay.Function([x], body))
+    devices = [tvm.cpu(0), DEV]
+    built = relay.build(mod, {tvm.cpu(0): "llvm", DEV: "fake_cuda"}, executor=relay.backend.Executor("graph"))
+    plain = graph_executor.GraphModule(built["default"](*devices))
+    plain.run(x=DATA)
+    np.testing.assert_allclose(plain.get_output(0).numpy(), -np.tanh(np.exp(DATA)), rtol=1e-5)
+    module = cuda_graph_executor.GraphModuleCudaGraph(built["default"](*devices))
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"):
+        module.run(x=DATA)
+    np.testing.assert_allclose(plain.get_output(0).numpy(), -np.tanh(np.exp(DATA)), rtol=1e-5)
+    with pytest.raises(
+        ValueError, match=r"a CUDA graph runs on devices of CUDA, but the outputs of this model are on cpu\(0\)"
+    ):
+        cpu = relay.build(model(), "llvm")
+        cuda_graph_executor.GraphModuleCudaGraph(cpu["default"](tvm.cpu(0)))

@@ -1,0 +1,1 @@
+"""OpenCL devices by pocl, whose devices are the CPU (`make test-opencl`)."""
