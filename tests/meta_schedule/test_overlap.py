@@ -14,6 +14,7 @@ import pytest
 
 from tests.meta_schedule.kernels import elementwise, gemm
 from tests.meta_schedule.test_tuning import Written, searching
+from tests.tuning import kernels
 from tests.tuning.numbers import Pairs, Perfect
 from tilewright import meta_schedule as ms
 from tilewright import te
@@ -24,6 +25,7 @@ from tilewright.meta_schedule import search_strategy as S
 from tilewright.meta_schedule import task_scheduler as T
 from tilewright.meta_schedule.runner.runner import BatchFuture, Told
 from tilewright.target import Target
+from tilewright.tuning.building import LocalBuilder
 from tilewright.tuning.search import Effort, Search
 
 
@@ -112,3 +114,30 @@ def test_a_local_runner_returns_before_it_has_measured() -> None:
     )
     assert "nowhere.so" in (future.result().error_msg or "") and future.done()
     assert runner.run([]) == []
+
+
+def test_a_runner_that_is_closed_gives_up_its_batch(tmp_path: Path) -> None:
+    builder = LocalBuilder(1)
+    (built,) = builder.build([kernels.source(kernels.endless)], tmp_path)
+    builder.close()
+    infos = ms.arg_info.ArgInfo.from_entry_func(IRModule.from_expr(kernels.endless))
+    runner = R.LocalRunner(timeout_sec=100)
+    hangs, waits = runner.run([R.RunnerInput(str(built.path), "llvm", infos)] * 2)
+    time.sleep(1)
+    begun = time.monotonic()
+    runner.close()
+    assert hangs.result().error_msg and waits.result().error_msg == "the runner was closed before"
+    assert time.monotonic() - begun < 20
+
+
+def test_an_interrupt_ends_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting(T.RoundRobin):
+        def join_running_task(self, task_id: int) -> list[R.RunnerResult]:
+            raise KeyboardInterrupt
+
+    runner = Slow(here=True)
+    closed: list[bool] = []
+    monkeypatch.setattr(runner, "close", lambda: closed.append(True))
+    with pytest.raises(KeyboardInterrupt):
+        Interrupting().tune([searching(gemm(), "replay-trace")], [1.0], 8, 8, 4, Written(tmp_path), runner)
+    assert closed == [True]

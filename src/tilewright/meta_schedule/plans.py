@@ -33,8 +33,10 @@ class KernelPlans:
     @classmethod
     def of(cls, mod: IRModule, target: Target) -> KernelPlans | None:
         """None for what the rules do not schedule: other processors than CPUs, several functions, and what they refuse."""
-        ((var, func), *others) = mod.functions.items()
-        if target.kind.name not in ("llvm", "c") or others or not isinstance(func, PrimFunc):
+        if target.kind.name not in ("llvm", "c") or len(mod.functions) != 1:
+            return None
+        ((var, func),) = mod.functions.items()
+        if not isinstance(func, PrimFunc):
             return None
         made = cls(var.name_hint, func, target)
         try:

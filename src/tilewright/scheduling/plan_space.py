@@ -18,7 +18,7 @@ from tilewright.tuning.space import Space
 
 Decisions = dict[str, Any]
 KEPT = 512
-"""Schedules that are kept, since a candidate is made before it is asked for."""
+"""Programs that are kept, since a candidate is made before it is asked for."""
 
 
 class PlanSpace(Space[Decisions]):
@@ -30,7 +30,8 @@ class PlanSpace(Space[Decisions]):
     def __init__(self, compose: Callable[[KernelPlan], PrimFunc], target: Target) -> None:
         self.compose, self.target = compose, target
         self._composed: list[tuple[KernelPlan, PrimFunc]] = []
-        self._schedules: dict[str, Schedule] = {}
+        self._programs: dict[str, IRModule] = {}
+        self._last: tuple[str, Schedule] | None = None
         self._choices: dict[str, Mapping[str, list[Any]]] = {}
         self._start: Decisions | None = None
 
@@ -38,18 +39,19 @@ class PlanSpace(Space[Decisions]):
         return self._scheduled(KernelPlan(self.target)).mod
 
     def program(self, candidate: Decisions) -> IRModule:
-        return self._made(candidate).mod
+        found = self._programs.get(self.key(candidate))
+        return found if found is not None else self._fitting(candidate).mod
 
     def schedule(self, candidate: Decisions) -> tuple[Schedule, Decisions]:
         """The schedule of a candidate, whose trace gives its program from `compose`'s, and all of its decisions. Raises TVMError where a
         step is refused."""
         complete = self._complete(candidate)
-        return self._made(complete).copy(), complete
+        if self._last is not None and self._last[0] == self.key(complete):
+            return self._last[1].copy(), complete
+        return self._fitting(complete), complete
 
-    def _made(self, candidate: Decisions) -> Schedule:
-        found = self._schedules.get(self.key(candidate))
-        if found is not None:
-            return found
+    def _fitting(self, candidate: Decisions) -> Schedule:
+        """The schedule of a candidate. Raises TVMError where it does not fit the kernel."""
         plan = KernelPlan(self.target, candidate)
         sch = self._scheduled(plan)
         if plan.unfit():
@@ -96,9 +98,9 @@ class PlanSpace(Space[Decisions]):
             return given
         found = plan.values()
         key = self.key(found)
-        if len(self._schedules) >= KEPT:
-            self._schedules.pop(next(iter(self._schedules)))
-        self._schedules[key] = sch
+        if len(self._programs) >= KEPT:
+            self._programs.pop(next(iter(self._programs)))
+        self._programs[key], self._last = sch.mod, (key, sch)
         self._choices[key] = plan.space()
         return found
 

@@ -59,6 +59,7 @@ class LocalRunner(Runner, kind="local"):
         self._engines: dict[str, local.LocalRunner] = {}
         self._worker: Worker | None = None
         self._thread = ThreadPoolExecutor(1)
+        self._ended = False
         self.compares = True
         if alloc_repeat != 1 or initializer is not None or any(self.functions):
             self.compares = False
@@ -67,6 +68,7 @@ class LocalRunner(Runner, kind="local"):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         if not runner_inputs:
             return []
+        self._ended = False
         batch = self._thread.submit(self._batch, list(runner_inputs))
         return [BatchFuture(batch, place) for place in range(len(runner_inputs))]
 
@@ -75,6 +77,9 @@ class LocalRunner(Runner, kind="local"):
         found: list[Told] = []
         fastest: dict[str, tuple[str, float]] = {}
         for given in runner_inputs:
+            if self._ended:
+                found.append((None, "the runner was closed before"))
+                continue
             rivals = given.rivals
             if rivals is not None and rivals.reference in fastest:
                 rivals = rivals._replace(fastest=fastest[rivals.reference])
@@ -103,7 +108,8 @@ class LocalRunner(Runner, kind="local"):
         return told_by_worker(self._worker.run(Job(_measure, args, timeout=self.timeout_sec)))
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, and what is being measured; the rest of a batch is not measured."""
+        self._ended = True
         for engine in self._engines.values():
             engine.close()
         if self._worker is not None:

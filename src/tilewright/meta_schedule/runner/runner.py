@@ -89,6 +89,9 @@ class Runner(ABC):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """The measurements of the libraries, in their order."""
 
+    def close(self) -> None:  # noqa: B027
+        """Ends what it measures, and its processes. It starts others when it is used again."""
+
     @staticmethod
     def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:
         """A runner by its name. Raises ValueError for others."""

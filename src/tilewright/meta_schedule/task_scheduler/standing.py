@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tilewright.meta_schedule.arg_info import ArgInfo
@@ -22,10 +22,17 @@ class Standing:
     """The libraries of the untuned kernel and of the fastest schedule, in a folder that is there as long as this object.
 
     rivals: None where schedules are not compared: the runner does not compare, or the untuned kernel cannot be built or run, such as one
-    for a GPU whose loops are not bound. refused: why it cannot; "" if it can.
+    for a GPU whose loops are not bound. refused: why it cannot; "" if it can. is_over: whether nobody waits for it any more.
     """
 
-    def __init__(self, context: TuneContext, target: Target, builder: Builder, runner: Runner) -> None:
+    def __init__(
+        self,
+        context: TuneContext,
+        target: Target,
+        builder: Builder,
+        runner: Runner,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.target = target
         self.rivals: Rivals | None = None
         self.refused = ""
@@ -41,6 +48,9 @@ class Standing:
         (built,) = guarded.build(builder, [BuilderInput(context.mod, target)])
         if built.artifact_path is None:
             self.refused = built.error_msg or "it is not built"
+            return
+        if is_over():
+            self.refused = "tuning was interrupted"
             return
         reference = self._keep(built.artifact_path)
         (future,) = guarded.run(

@@ -64,6 +64,7 @@ class TaskScheduler(ABC):
         self._errors: list[Exception] = []
         self._thread = ThreadPoolExecutor(1)
         self._standings: dict[int, Future[Standing]] = {}
+        self._interrupted = False
         self._searches = False
         """Whether schedules are searched while others are measured: where that does not disturb."""
 
@@ -97,6 +98,7 @@ class TaskScheduler(ABC):
         self.tasks_ = [TaskRecord(ctx, weight) for ctx, weight in zip(tasks, task_weights, strict=True)]
         self.measure_callbacks_, self.database_, self.cost_model_ = list(measure_callbacks), database, cost_model
         self.remaining_tasks_, self._errors, self._standings = len(self.tasks_), [], {}
+        self._interrupted = False
         measured = 0
         try:
             for task_id, task in enumerate(self.tasks_):
@@ -116,6 +118,11 @@ class TaskScheduler(ABC):
             for task_id, task in enumerate(self.tasks_):
                 if task.runner_futures is not None:
                     self.join_running_task(task_id)
+        except KeyboardInterrupt:
+            # Threads would go on, and the end of this process would wait for them.
+            self._interrupted = True
+            runner.close()
+            raise
         finally:
             for task in self.tasks_:
                 task.ctx.post_tuning()
@@ -129,7 +136,9 @@ class TaskScheduler(ABC):
         self._searches = not runner.measures_here or usable_processors() > num_threads()
         if task.standing is None and task_id not in self._standings and target is not None:
             self._settle(runner)
-            self._standings[task_id] = self._thread.submit(Standing, task.ctx, target, builder, runner)
+            self._standings[task_id] = self._thread.submit(
+                Standing, task.ctx, target, builder, runner, lambda: self._interrupted
+            )
         elif not self._searches:
             self._settle(runner)
 

@@ -34,12 +34,13 @@ class LocalRunner(Runner):
         self.plan = plan if plan is not None else Plan(seconds=min(timeout / 2, 1.0))
         environment = {"TVM_NUM_THREADS": str(threads)} if threads is not None else None
         self._worker = Worker(Options(memory, preload=(__name__,), environment=environment))
-        self._used = False
+        self._used = self._closes = False
         self._lock = threading.Lock()
 
     def run(self, runs: Sequence[Run]) -> list[Measured]:
         """The times of each library, in the order of the libraries."""
         with self._lock:
+            self._closes = False
             return [self._run(run) for run in runs]
 
     @property
@@ -48,13 +49,14 @@ class LocalRunner(Runner):
         return self._worker.pid
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process. What is being measured in another thread fails."""
+        self._closes = True
         self._worker.kill()
 
     def _run(self, run: Run) -> Measured:
         used = self._worker.is_alive and self._used
         found = self._measured(run)
-        if used and found.failure in (Failure.RUN, Failure.WRONG):
+        if used and not self._closes and found.failure in (Failure.RUN, Failure.WRONG):
             # Not what an earlier candidate did to the memory of the process decides.
             self._worker.kill()
             found = self._measured(run)
