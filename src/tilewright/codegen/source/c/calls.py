@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from tilewright.codegen.source.c.memory import MemoryEmitter
-from tilewright.codegen.source.c.names import PRODUCT, RELATION, UNARY, Text, ctype, floating, integer, kept, scalar
+from tilewright.codegen.source.c.names import ctype, floating, integer, kept, scalar
+from tilewright.codegen.source.text.operands import PRODUCT, RELATION, UNARY, Text
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
 from tilewright.tir.op import ACTIVATIONS
@@ -125,7 +126,7 @@ class CallEmitter(MemoryEmitter):
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, name, a, b)
         whole = Text(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", RELATION - 5)
-        return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 and not e.dtype.is_bool else whole
+        return self.cast_text(whole, e.dtype) if e.dtype.bits < 32 and not e.dtype.is_bool else whole
 
     def on_shift(self, e: Call) -> Text:
         name = BITWISE[e.intrinsic].word
@@ -139,7 +140,7 @@ class CallEmitter(MemoryEmitter):
         if e.dtype.lanes > 1:
             return self.lanes(e.dtype, "xor", a, self.broadcast(integer(-1, e.dtype.element), e.dtype))
         whole = Text(f"~{a.at(UNARY)}", UNARY)
-        return self._cast_to(whole, e.dtype) if e.dtype.bits < 32 else whole
+        return self.cast_text(whole, e.dtype) if e.dtype.bits < 32 else whole
 
     def on_popcount(self, e: Call) -> Text:
         value, name = e.args[0], e.intrinsic
@@ -155,10 +156,10 @@ class CallEmitter(MemoryEmitter):
         if "handle" in (source.code, to.code):
             return Text(f"({ctype(to)})(intptr_t){a.at(UNARY)}", UNARY)
         if not source.is_float and not to.is_float and source.lanes == to.lanes == 1:
-            return self._cast_to(a, to)
+            return self.cast_text(a, to)
         if source.lanes == to.lanes == 1:
             if source.is_float and not to.is_float:
-                return self._cast_to(self.function(f"{scalar(source)}_bits", a), to)
+                return self.cast_text(self.function(f"{scalar(source)}_bits", a), to)
             return self.function(f"{scalar(to)}_of_bits", a)
         if source.lanes == 1 or to.lanes == 1:
             held = self.names.fresh("bits")
@@ -181,7 +182,7 @@ class CallEmitter(MemoryEmitter):
             wide = arg if arg.dtype.lanes == lanes else Broadcast(arg, lanes)
             operands.append(self.convert(self.expr(wide), wide.dtype, same))
         if lanes == 1:
-            return self._cast_to(self.function("tw_q_multiply_shift", *operands), e.dtype)
+            return self.cast_text(self.function("tw_q_multiply_shift", *operands), e.dtype)
         return self.function(self.module.mapped("q_multiply_shift", "tw_q_multiply_shift", same, [same] * 4), *operands)
 
     # --- choices and addresses
@@ -206,13 +207,13 @@ class CallEmitter(MemoryEmitter):
         annotation, data, offset = e.args[0], e.args[1], e.args[2]
         assert isinstance(data, Var)
         size = annotation.dtype.bytes * annotation.dtype.lanes
-        return self._moved(self.pointer(data), Text(f"{self._index(offset).at(PRODUCT)} * {size}", PRODUCT))
+        return self._moved(self.pointer(data), Text(f"{self.index(offset).at(PRODUCT)} * {size}", PRODUCT))
 
     def _moved(self, base: Text, by: Text) -> Text:
         return base if by == "0" else Text(f"(void*)((char*){base.at(UNARY)} + {by})", UNARY)
 
     def on_byte_offset(self, e: Call) -> Text:
-        return self._moved(self.expr(e.args[0]), self._index(e.args[1]))
+        return self._moved(self.expr(e.args[0]), self.index(e.args[1]))
 
     def on_is_null(self, e: Call) -> Text:
         return Text(f"{self.expr(e.args[0]).at(RELATION + 1)} == 0", RELATION)

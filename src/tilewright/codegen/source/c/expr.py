@@ -1,31 +1,14 @@
-"""C text of expressions: arithmetic, comparisons, choices, casts, vectors.
-
-A long operand gets a name of its own, which limits the length of lines and of repeated parts of expressions. Code that belongs to one
-side of a choice is written inside that side.
-"""
+"""C text of expressions: arithmetic, comparisons, choices, casts, vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from tilewright.codegen.source.c.names import (
-    CHOICE,
-    PRODUCT,
-    RELATION,
-    SUM,
-    UNARY,
-    Names,
-    Text,
-    ctype,
-    floating,
-    integer,
-    scalar,
-    string,
-)
-from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, structural_equal
-from tilewright.script.underline import located
-from tilewright.support.errors import TVMError
+from tilewright.codegen.source.c.names import ctype, floating, integer, scalar
+from tilewright.codegen.source.text.expressions import same_products
+from tilewright.codegen.source.text.loops import Statements
+from tilewright.codegen.source.text.operands import PRODUCT, RELATION, SUM, UNARY, Text
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
 from tilewright.tir import (
     Add,
     And,
@@ -34,129 +17,33 @@ from tilewright.tir import (
     Div,
     FloorDiv,
     FloorMod,
-    Let,
     Mod,
     Mul,
     Not,
     Ramp,
     Select,
     Shuffle,
-    StringImm,
     Sub,
-    Var,
 )
-from tilewright.tir.analysis.value_range import Range, value_range
 from tilewright.tir.scalars import BINARY
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.c.module import ModuleEmitter
-    from tilewright.tir.expr import Max, Min, Or
+    from tilewright.tir.expr import BinaryOpExpr, Max, Min, Or
 
-LONG = 80
-"""Operands of at least so many characters get a name."""
-_STRENGTH: dict[type, int] = {Add: SUM, Sub: SUM, Mul: PRODUCT}
 _DIVISIONS: dict[type, str] = {Div: "div", Mod: "mod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
-class Scope:
-    """A block that is being written: its lines, and its known operands."""
-
-    __slots__ = ("depth", "known", "lines")
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.lines: list[str] = []
-        self.known: dict[int, tuple[PrimExpr, Text]] = {}
-
-
-class ExprEmitter:
+class ExprEmitter(Statements):
     """Rules for expressions, as a part of a function's emitter."""
 
     module: ModuleEmitter
-    name: str
-    names: Names
-    variables: dict[Var, Text]
-    ranges: dict[Var, Range]
-    scopes: list[Scope]
-    in_index = False
-    """Whether an index is being computed. An index is in bounds, so its arithmetic does not wrap around."""
+    language = "C"
 
-    _table: ClassVar[dict[type, Callable[..., Text]]] = {}
-
-    def expr(self, e: PrimExpr) -> Text:
-        """The operand that holds `e`."""
-        for scope in reversed(self.scopes):
-            if (found := scope.known.get(id(e))) is not None:
-                return found[1]
-        method = self._table.get(type(e))
-        if method is None:
-            raise self.error(f"{type(e).__name__} is not a lowered expression", e)
-        text = method(self, e)
-        if len(text) > LONG and e.dtype.code not in ("void", "handle"):
-            text = self.temporary(text, e.dtype)
-        if not isinstance(e, Var):
-            self.scopes[-1].known[id(e)] = (e, text)
-        return text
-
-    def error(self, message: str, node: Any) -> TVMError:
-        """A TVMError that names the function and the node."""
-        text = str(node)
-        shown = text if len(text) < 400 else text[:400] + " ..."
-        return TVMError(
-            located(
-                f"C code generation of function {self.name!r}: {message}\n  in {type(node).__name__}: {shown}", node
-            )
-        )
-
-    # --- lines and scopes
-
-    def line(self, text: str) -> None:
-        """Adds a line to the innermost block."""
-        scope = self.scopes[-1]
-        scope.lines.append("  " * scope.depth + text)
-
-    def temporary(self, text: str, dtype: DataType, hint: str = "t") -> Text:
-        """Gives an operand a name, and returns the name."""
-        name = self.names.fresh(hint)
-        self.line(f"const {ctype(dtype)} {name} = {text};")
-        return Text(name)
-
-    def forget(self) -> None:
-        """Drops the known operands, since the memory that they were read from may have changed."""
-        for scope in self.scopes:
-            scope.known.clear()
-
-    def inside(self, emit: Callable[[], Text], deeper: int = 1) -> tuple[list[str], Text]:
-        """(lines, operand) of a value that is computed in a block of its own."""
-        self.scopes.append(Scope(self.scopes[-1].depth + deeper))
-        result = emit()
-        return self.scopes.pop().lines, result
-
-    def lazy(self, condition: Text, then: Callable[[], Text], other: Callable[[], Text], dtype: DataType) -> Text:
-        """A choice that computes only the chosen side."""
-        (first, a), (second, b) = self.inside(then), self.inside(other)
-        if not first and not second:
-            return Text(f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}", CHOICE)
-        name, lines, pad = self.names.fresh("t"), self.scopes[-1].lines, "  " * (self.scopes[-1].depth + 1)
-        self.line(f"{ctype(dtype)} {name};")
-        self.line(f"if ({condition}) {{")
-        lines += [*first, f"{pad}{name} = {a};"]
-        self.line("} else {")
-        lines += [*second, f"{pad}{name} = {b};"]
-        self.line("}")
-        return Text(name)
-
-    def range_of(self, e: PrimExpr) -> Range | None:
-        """The range of an integer, if it is known. It decides whether plain C arithmetic will do, or the result must wrap around."""
-        return value_range(e, self.ranges.get)
+    def type_text(self, dtype: DataType) -> str:
+        return ctype(dtype)
 
     # --- leaves
-
-    def on_var(self, e: Var) -> Text:
-        found = self.variables.get(e)
-        if found is None:
-            raise self.error(f"variable {e.name} is used but never defined", e)
-        return found
 
     def on_integer(self, e: IntImm) -> Text:
         return integer(e.value, e.dtype)
@@ -164,45 +51,32 @@ class ExprEmitter:
     def on_float(self, e: FloatImm) -> Text:
         return floating(e.value, e.dtype)
 
-    def on_string(self, e: StringImm) -> Text:
-        return string(e.value)
-
     # --- arithmetic
-
-    def function(self, name: str, *args: str) -> Text:
-        return Text(f"{name}({', '.join(args)})")
 
     def lanes(self, dtype: DataType, name: str, *args: str) -> Text:
         """A call of a function on vectors of a type."""
         return self.function(f"{self.module.vector(dtype)}_{name}", *args)
 
     def on_add(self, e: Add | Mul | Sub) -> Text:
-        operation, strength = BINARY[type(e)], _STRENGTH[type(e)]
-        sign, name = operation.sign, operation.word
-        dtype = e.dtype
+        dtype, name = e.dtype, BINARY[type(e)].word
         if dtype.lanes > 1:
             return self._fused(e) or self.lanes(dtype, name, self.expr(e.a), self.expr(e.b))
-        if dtype.is_float and type(e) is Sub and _same_products(e.a, e.b):
-            # A fused difference of equal products is the rounding error of one product instead of 0.
+        if dtype.is_float and type(e) is Sub and same_products(e.a, e.b):
             one = self.temporary(self.expr(e.a), dtype)
             return Text(f"{one} - {one}", SUM)
-        a, b = self.expr(e.a), self.expr(e.b)
         if dtype.is_int and dtype.bits >= 32 and not self.in_index and self.range_of(e) is None:
-            return self.function(f"tw_{name}_{scalar(dtype)}", a, b)
-        whole = Text(f"{a.at(strength)} {sign} {b.at(strength + 1)}", strength)
-        return self._cast_to(whole, dtype) if not dtype.is_float and dtype.bits < 32 else whole
+            return self.function(f"tw_{name}_{scalar(dtype)}", self.expr(e.a), self.expr(e.b))
+        whole = self.signed(e)
+        return self.cast_text(whole, dtype) if not dtype.is_float and dtype.bits < 32 else whole
 
     on_subtract = on_multiply = on_add
-
-    def _cast_to(self, text: Text, dtype: DataType) -> Text:
-        return Text(f"({ctype(dtype)}){text.at(UNARY)}", UNARY)
 
     def _fused(self, e: PrimExpr) -> Text | None:
         """A sum of a product and another vector as a fused multiply-add, or a difference of equal products; None for others."""
         dtype = e.dtype
         if not dtype.is_float:
             return None
-        if type(e) is Sub and _same_products(e.a, e.b):
+        if type(e) is Sub and same_products(e.a, e.b):
             one = self.temporary(self.expr(e.a), dtype)
             return self.lanes(dtype, "sub", one, one)
         if type(e) is Add and type(e.a) is Mul:
@@ -254,38 +128,26 @@ class ExprEmitter:
 
     # --- conditions
 
-    def on_compare(self, e: Any) -> Text:
-        sign, name = BINARY[type(e)].sign, BINARY[type(e)].word
-        a, b, dtype = self.expr(e.a), self.expr(e.b), e.a.dtype
-        if dtype.lanes > 1:
-            return self.lanes(dtype, name, a, b)
-        return Text(f"{a.at(RELATION + 1)} {sign} {b.at(RELATION + 1)}", RELATION)
+    def on_compare(self, e: BinaryOpExpr) -> Text:
+        if e.a.dtype.lanes > 1:
+            return self.lanes(e.a.dtype, BINARY[type(e)].word, self.expr(e.a), self.expr(e.b))
+        return super().on_compare(e)
 
     def on_connect(self, e: And | Or) -> Text:
-        sign, name = ("&&", "and") if type(e) is And else ("||", "or")
-        a = self.expr(e.a)
         if e.dtype.lanes > 1:
-            return self.lanes(e.dtype, name, a, self.expr(e.b))
-        lines, b = self.inside(lambda: self.expr(e.b))
-        if not lines:
-            # Mixed operators get parentheses that C does not need, for readers and compilers' warnings.
-            strength = RELATION if type(e.a) is not type(e) else RELATION - 10
-            return Text(f"{a.at(strength)} {sign} {b.at(RELATION)}", RELATION - 10)
-        zero, one = (lambda: Text("0")), (lambda: Text("1"))
-        value = lambda: self.expr(e.b)  # noqa: E731
-        return self.lazy(a, value, zero, e.dtype) if type(e) is And else self.lazy(a, one, value, e.dtype)
+            return self.lanes(e.dtype, "and" if type(e) is And else "or", self.expr(e.a), self.expr(e.b))
+        return super().on_connect(e)
 
     def on_negate(self, e: Not) -> Text:
-        a = self.expr(e.a)
         if e.dtype.lanes > 1:
-            return self.lanes(e.dtype, "xor", a, self.lanes(e.dtype, "splat", "1"))
-        return Text(f"!{a.at(UNARY)}", UNARY)
+            return self.lanes(e.dtype, "xor", self.expr(e.a), self.lanes(e.dtype, "splat", "1"))
+        return super().on_negate(e)
 
     def on_select(self, e: Select) -> Text:
-        c, a, b = self.expr(e.condition), self.expr(e.true_value), self.expr(e.false_value)
         if e.condition.dtype.lanes > 1:
+            c, a, b = self.expr(e.condition), self.expr(e.true_value), self.expr(e.false_value)
             return self.lanes(e.dtype, "select", c, a, b)
-        return Text(f"{c.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE + 1)}", CHOICE)
+        return super().on_select(e)
 
     # --- casts
 
@@ -311,7 +173,7 @@ class ExprEmitter:
             return self.function(self.module.converted(source, to, function), a)
         if saturates:
             return self.function(f"tw_{scalar(source)}_to_{scalar(to)}", a)
-        return self._cast_to(a, to)
+        return self.cast_text(a, to)
 
     def _convert_half(self, a: Text, source: DataType, to: DataType) -> Text:
         """Converts from float16 or to it, through float32."""
@@ -376,24 +238,3 @@ class ExprEmitter:
         if n == 1:
             return chosen[0]
         return self.lanes(e.dtype, "load", self.array(e.dtype, n, ", ".join(chosen)))
-
-    def on_let(self, e: Let) -> Text:
-        self.bind(e.var, e.value)
-        return self.expr(e.body)
-
-    def bind(self, var: Var, value: PrimExpr) -> None:
-        """Binds `var` to `value` from here on."""
-        text = self.expr(value)
-        found = self.range_of(value)
-        self.variables[var] = self.temporary(text, var.dtype, var.name)
-        if found is not None:
-            self.ranges[var] = found
-        else:
-            self.ranges.pop(var, None)
-
-
-def _same_products(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two expressions are products of the same factors."""
-    if type(a) is not Mul or type(b) is not Mul:
-        return False
-    return any([structural_equal(a.a, c) and structural_equal(a.b, d) for c, d in ((b.a, b.b), (b.b, b.a))])

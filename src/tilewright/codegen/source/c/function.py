@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
-from tilewright.codegen.source.c.expr import Scope
-from tilewright.codegen.source.c.names import UNARY, Names, Text, ctype, function_name, kept
+from tilewright.codegen.source.c.names import C_LANGUAGE, ctype, function_name, kept
 from tilewright.codegen.source.c.stmt import StmtEmitter, pointee
+from tilewright.codegen.source.text.identifiers import Names
+from tilewright.codegen.source.text.operands import UNARY, Text
+from tilewright.codegen.source.text.writer import Scope
 from tilewright.ir import DataType, GlobalVar
 from tilewright.node import Visitor, on
 from tilewright.tir import AttrStmt, BufferLoad, BufferStore, Call, For, PrimFunc, Stmt, Var
@@ -58,7 +60,7 @@ class FunctionEmitter(StmtEmitter):
 
     def __init__(self, module: ModuleEmitter, name: str, parent: FunctionEmitter | None = None) -> None:
         self.module, self.name, self.parent = module, name, parent
-        self.names = Names()
+        self.names = Names(C_LANGUAGE)
         self.variables = {}
         self.elements = {}
         self.ranges = dict(parent.ranges) if parent else {}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tilewright.codegen.backend import WholeModel
-from tilewright.codegen.source.c.names import plain
+from tilewright.codegen.source.c.names import C_LANGUAGE
+from tilewright.codegen.source.text.identifiers import plain
 from tilewright.ir import DataType
 
 
@@ -21,7 +22,7 @@ class Tensor(NamedTuple):
 def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
     found: dict[str, Tensor] = {}
     for item, name in zip(described, names, strict=True):
-        member = plain(name)
+        member = plain(name, C_LANGUAGE)
         while member in found:
             member += "_"
         dtype, size = DataType(item["dtype"]), 1
@@ -54,7 +55,11 @@ class Interface:
         devices: Sequence[str] = (),
     ) -> None:
         self.name, self.inputs, self.outputs = name, list(inputs), list(outputs)
-        self.workspace, self.pools, self.devices = max(workspace, 1), list(pools), [plain(d) for d in devices]
+        self.workspace, self.pools, self.devices = (
+            max(workspace, 1),
+            list(pools),
+            [plain(d, C_LANGUAGE) for d in devices],
+        )
 
     @staticmethod
     def of(model: WholeModel) -> Interface:
@@ -64,7 +69,7 @@ class Interface:
         outputs = _tensors(facts["outputs"], _output_names(facts["outputs"]))
         workspace = int(facts["workspace_bytes"])
         pool = (facts.get("memory_pools") or {}).get("workspace") if model.unpacked else None
-        pools = [Tensor(plain(pool), workspace, "for what lies between kernels")] if pool else []
+        pools = [Tensor(plain(pool, C_LANGUAGE), workspace, "for what lies between kernels")] if pool else []
         return Interface(model.name, inputs, outputs, workspace, pools)
 
     @property

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from tilewright.codegen.source.c.expr import ExprEmitter
-from tilewright.codegen.source.c.names import ATOM, CHOICE, PRODUCT, SUM, UNARY, Text, ctype, kept, scalar
-from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.tir import Add, Broadcast, Buffer, BufferLoad, BufferStore, Mul, Ramp, Sub, Var
-from tilewright.tir.arithmetic import cast_to
-
-
-class Lanes(NamedTuple):
-    """Element offsets start, start + step, ...: the text of the start, and the text of the step in elements ("1" for neighbours)."""
-
-    start: Text
-    step: str
+from tilewright.codegen.source.c.names import ctype, kept, scalar
+from tilewright.codegen.source.text.operands import ATOM, CHOICE, PRODUCT, UNARY, Text
+from tilewright.ir import DataType, PrimExpr
+from tilewright.tir import Buffer, BufferLoad, BufferStore, Var
 
 
 class MemoryEmitter(ExprEmitter):
@@ -36,87 +27,6 @@ class MemoryEmitter(ExprEmitter):
             return text.at(ATOM)
         return f"(({scalar(element)}_any*){text.at(UNARY)})"
 
-    # --- offsets
-
-    def _index(self, e: PrimExpr) -> Text:
-        outer, self.in_index = self.in_index, True
-        text = self.expr(e)
-        self.in_index = outer
-        return text
-
-    def _sequence(self, e: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], PrimExpr | int] | None:
-        """(terms of the start with their factors, step) if the lanes are an arithmetic sequence; otherwise None."""
-        if e.dtype.lanes == 1:
-            return [(e, 1)], 0
-        if isinstance(e, Ramp) and e.base.dtype.lanes == 1:
-            step = e.stride
-            return [(e.base, 1)], step.value if isinstance(step, IntImm) else step
-        if isinstance(e, Broadcast) and e.value.dtype.lanes == 1:
-            return [(e.value, 1)], 0
-        if isinstance(e, (Add, Sub)):
-            a, b = self._sequence(e.a), self._sequence(e.b)
-            if a is None or b is None or not (isinstance(a[1], int) and isinstance(b[1], int)):
-                return None
-            sign = 1 if isinstance(e, Add) else -1
-            return [*a[0], *[(t, sign * k) for t, k in b[0]]], a[1] + sign * b[1]
-        if isinstance(e, Mul) and isinstance(e.b, Broadcast) and isinstance(e.b.value, IntImm):
-            a, factor = self._sequence(e.a), e.b.value.value
-            if a is None or not isinstance(a[1], int):
-                return None
-            return [(t, k * factor) for t, k in a[0]], a[1] * factor
-        return None
-
-    def offset(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Lanes | None:
-        """The element offsets of an access; None unless its lanes are an arithmetic sequence."""
-        strides = buffer.element_strides() if len(indices) != 1 or buffer.strides else [IntImm("int32", 1)]
-        terms: list[tuple[PrimExpr, Any]] = []
-        step: Any = 0
-        for index, stride in zip(indices, strides, strict=True):
-            found = self._sequence(index)
-            if found is None:
-                return None
-            by = stride.value if isinstance(stride, IntImm) else stride
-            if isinstance(by, int) and isinstance(found[1], int):
-                step = step + found[1] * by if isinstance(step, int) else step
-            elif found[1] != 0:
-                if step != 0 or (by != 1 and not isinstance(by, PrimExpr)):
-                    return None
-                step = found[1] if by == 1 else self._product(found[1], by)
-            terms += [(t, (k, by)) for t, k in found[0]]
-        terms.append((buffer.elem_offset, (1, 1)))
-        start = self._sum(terms)
-        lanes = buffer.dtype.lanes
-        if lanes > 1:
-            start = Text(f"{start.at(PRODUCT)} * {lanes}", PRODUCT) if start != "0" else start
-        return Lanes(start, str(step) if isinstance(step, int) else self._index(step))
-
-    def _product(self, a: Any, b: Any) -> Any:
-        return a.astype("int64") * b.astype("int64") if not isinstance(a, int) else b * a
-
-    def _sum(self, terms: list[tuple[PrimExpr, tuple[int, Any]]]) -> Text:
-        parts: list[Text] = []
-        const = 0
-        for e, (k, by) in terms:
-            if isinstance(e, IntImm) and isinstance(by, int):
-                const += e.value * k * by
-                continue
-            factor = k * by if isinstance(by, int) else k
-            text = self._index(e)
-            if not isinstance(by, int):
-                text = Text(f"{text.at(PRODUCT)} * {self._index(by).at(PRODUCT + 1)}", PRODUCT)
-            if factor == 0:
-                continue
-            parts.append(text if factor == 1 else Text(f"{text.at(PRODUCT)} * {factor}", PRODUCT))
-        if const or not parts:
-            parts.append(Text(str(const), ATOM if const >= 0 else UNARY))
-        if len(parts) == 1:
-            return parts[0]
-        whole = parts[0].at(SUM)
-        for part in parts[1:]:
-            negative = part.startswith("-") and part.strength >= UNARY
-            whole += f" - {part[1:]}" if negative else f" + {part.at(SUM + 1)}"
-        return Text(whole, SUM)
-
     def element(self, buffer: Buffer, start: Text) -> str:
         return f"{self._base(buffer)}[{start}]"
 
@@ -124,24 +34,6 @@ class MemoryEmitter(ExprEmitter):
         """The address of an element."""
         base = self._base(buffer)
         return Text(base) if start == "0" else Text(f"&{base}[{start}]", UNARY)
-
-    def _offsets(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-        """An integer vector of the element offset of each lane."""
-        lanes = max([index.dtype.lanes for index in indices])
-        offset = buffer.elem_offset
-        whole = len(indices) == 1 and not buffer.strides
-        if whole and isinstance(offset, IntImm) and offset.value == 0:
-            return indices[0]
-        total: Any = None
-        for index, stride in zip(indices, buffer.element_strides(), strict=True):
-            wide = index if index.dtype.lanes == lanes else Broadcast(index, lanes)
-            step = Broadcast(cast_to(stride, index.dtype.element), lanes)
-            term = wide if isinstance(stride, IntImm) and stride.value == 1 else wide * step
-            total = term if total is None else total + cast_to(term, total.dtype)
-        if not (isinstance(offset, IntImm) and offset.value == 0):
-            total = total + Broadcast(cast_to(offset, total.dtype.element), lanes)
-        found: PrimExpr = total
-        return found
 
     # --- loads
 
@@ -159,11 +51,11 @@ class MemoryEmitter(ExprEmitter):
             return Text(f"{self.expr(mask).at(CHOICE + 1)} ? {text} : 0", CHOICE)
         element = ctype(buffer.dtype.element)
         if at is None:
-            index = self._offsets(buffer, e.indices)
+            index = self.offsets(buffer, e.indices)
             name = self.module.gathered(dtype, index.dtype)
             if mask is not None:
-                return self.lanes(dtype, f"gather_if_{name}", self.expr(mask), self._base(buffer), self._index(index))
-            return self.lanes(dtype, f"gather_{name}", self._base(buffer), self._index(index))
+                return self.lanes(dtype, f"gather_if_{name}", self.expr(mask), self._base(buffer), self.index(index))
+            return self.lanes(dtype, f"gather_{name}", self._base(buffer), self.index(index))
         step = "1" if buffer.dtype.lanes > 1 else at.step
         place = self.place(buffer, at.start)
         if mask is not None:
@@ -176,8 +68,8 @@ class MemoryEmitter(ExprEmitter):
 
     def _pieces(self, buffer: Buffer, indices: tuple[PrimExpr, ...], lanes: int) -> list[Text]:
         """The addresses of the vectors in an access of several vectors."""
-        offsets = self.temporary(self._index(self._offsets(buffer, indices)), self._offsets(buffer, indices).dtype)
-        dtype = self._offsets(buffer, indices).dtype
+        offsets = self.temporary(self.index(self.offsets(buffer, indices)), self.offsets(buffer, indices).dtype)
+        dtype = self.offsets(buffer, indices).dtype
         return [
             self.place(buffer, Text(f"{self.lane(offsets, dtype, k)} * {buffer.dtype.lanes}", PRODUCT))
             for k in range(lanes)
@@ -207,9 +99,9 @@ class MemoryEmitter(ExprEmitter):
             text = f"{self.element(buffer, at.start)} = {value};"
             self.line(text if mask is None else f"if ({self.expr(mask)}) {text}")
         elif at is None:
-            index = self._offsets(buffer, s.indices)
+            index = self.offsets(buffer, s.indices)
             name = self.module.gathered(dtype, index.dtype)
-            given = [self._base(buffer), self._index(index), value]
+            given = [self._base(buffer), self.index(index), value]
             how = f"scatter_{name}" if mask is None else f"scatter_if_{name}"
             self.line(self.lanes(dtype, how, *([] if mask is None else [self.expr(mask)]), *given) + ";")
         else:

@@ -11,7 +11,9 @@ import numpy as np
 from tilewright.codegen.backend import AOT
 from tilewright.codegen.callees import callee_of
 from tilewright.codegen.source.c.function import FunctionEmitter, parameter_types
-from tilewright.codegen.source.c.names import ctype, floating, function_name, integer, kept, plain, string, vector
+from tilewright.codegen.source.c.names import C_LANGUAGE, ctype, floating, function_name, integer, kept, vector
+from tilewright.codegen.source.text.identifiers import plain
+from tilewright.codegen.source.text.operands import string
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node.field_values import numpy_dtype
 from tilewright.support.errors import TVMError
@@ -116,7 +118,7 @@ class ModuleEmitter:
     def constant(self, name: str, data: Any, dtype: DataType) -> str:
         """Adds an array of constant data, and returns its name."""
         values = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data, numpy_dtype(dtype.element))
-        name = f"{plain(name)}_{self.count(name)}"
+        name = f"{plain(name, C_LANGUAGE)}_{self.count(name)}"
         self.globals.append(array_text(f"static const {ctype(kept(dtype.element))}", name, values, dtype.element))
         return name
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Iterable
 
 import numpy as np
 
+from tilewright.codegen.source.text.identifiers import Language
+from tilewright.codegen.source.text.operands import ATOM, UNARY, Text
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
 from tilewright.tir.scalars import wrap_int
@@ -24,27 +25,9 @@ _LIBRARY_WORDS = """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysig
 _LIBRARY = frozenset(_LIBRARY_WORDS.split())
 """Functions of <math.h>, <string.h> and others that compilers know. Functions of programs with these names are renamed in the text."""
 _RESERVED = re.compile(r"tw_|TW_|_|[iuf](8|16|32|64)(x|_)|boolx")
+C_LANGUAGE = Language(_KEYWORDS, _LIBRARY, _RESERVED)
 _SHORT = {"int": "i", "uint": "u", "float": "f"}
 _BITS = {"bool": 8, "float16": 16}
-
-
-class Text(str):
-    """C text of an operand. strength: how strongly its last operation binds; ATOM for operands that never need parentheses."""
-
-    __slots__ = ("strength",)
-    strength: int
-
-    def __new__(cls, text: str, strength: int = 100) -> Text:
-        self = super().__new__(cls, text)
-        self.strength = strength
-        return self
-
-    def at(self, least: int) -> str:
-        """The text, in parentheses if its strength is below `least`."""
-        return self if self.strength >= least else f"({self})"
-
-
-ATOM, UNARY, PRODUCT, SUM, RELATION, CHOICE = 100, 90, 80, 70, 50, 10
 
 
 def kept(dtype: DataType) -> DataType:
@@ -120,23 +103,6 @@ def floating(value: float, dtype: DataType) -> Text:
     return Text(text + suffix, UNARY if text.startswith("-") else ATOM)
 
 
-def string(text: str) -> Text:
-    """A string literal."""
-    parts = []
-    for byte in text.encode():
-        c = chr(byte)
-        parts.append(f"\\{c}" if c in '"\\' else c if 32 <= byte < 127 and c != "?" else f"\\{byte:03o}")
-    return Text(f'"{"".join(parts)}"')
-
-
-def plain(name: str) -> str:
-    """An identifier made from a name."""
-    word = re.sub(r"[^a-zA-Z0-9_]", "_", name) or "v"
-    if word[0].isdigit() or word in _KEYWORDS or _RESERVED.match(word):
-        word = f"v_{word}"
-    return word
-
-
 def function_name(symbol: str) -> str:
     """The identifier of a function in the text: the symbol itself, if it is one."""
     if not symbol or "\0" in symbol or "@" in symbol:
@@ -147,23 +113,3 @@ def function_name(symbol: str) -> str:
     if re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", symbol) and symbol not in _KEYWORDS and symbol not in _LIBRARY:
         return symbol
     return f"{re.sub(r'[^a-zA-Z0-9_]', '_', symbol)}_{zlib.crc32(symbol.encode()):08x}"
-
-
-class Names:
-    """Gives out the identifiers of one function."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._counts: dict[str, int] = {}
-
-    def fresh(self, name: str) -> str:
-        """A new identifier of the function."""
-        word = plain(name)
-        found = word
-        count = self._counts.get(word, 0)
-        while found in self._taken or found in _LIBRARY:
-            count += 1
-            found = f"{word}_{count}"
-        self._counts[word] = count
-        self._taken.add(found)
-        return found

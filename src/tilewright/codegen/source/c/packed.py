@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.codegen.source.c.calls import CallEmitter
-from tilewright.codegen.source.c.names import CHOICE, SUM, UNARY, Text, string
+from tilewright.codegen.source.text.operands import CHOICE, SUM, UNARY, Text, string
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Call, StringImm
 
