@@ -217,6 +217,10 @@ def test_asynchronous_copies_of_a_pipeline() -> None:
     (kernel,) = kernels(mod).values()
     text = kernel.script()
     assert "async_commit_queue_scope" in text and "async_wait_inflight_count" in text
+    # A thread waits for its own copies. A barrier makes those of the others known.
+    lines = [line.strip() for line in text.splitlines()]
+    waits = [k for k, line in enumerate(lines) if "async_wait_inflight_count" in line]
+    assert waits and all([lines[k + 1] == 'T.tvm_storage_sync("shared")' for k in waits])
     check(mod, a @ b, a, b)
     asynchronous = compiled(s.mod, **{"tir.use_async_copy": True})
     (kernel,) = kernels(asynchronous).values()

@@ -301,7 +301,21 @@ class _Planner:
             out = self._body(s, [], pending)
             self.second_half = False
             return out
+        if s.attr_key == "async_wait_inflight_count":
+            return self._waited(s, pending)
         return self._body(s, [], pending)
+
+    def _waited(self, s: AttrStmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
+        """What reads asynchronous copies. A thread has waited for its own ones; a barrier makes those of the others known."""
+        walk = _Collect(self.scope, self.second_half)
+        walk.visit(s.body)
+        if not walk.found:
+            return self._body(s, [], pending)
+        body, left = self.run(s.body, [])
+        first = body.seq[0] if isinstance(body, SeqStmt) else body
+        if not (isinstance(first, Evaluate) and is_barrier(first.value, self.scope)):
+            body = stmt_seq(barrier(self.scope), body)
+        return s.replace(body=body), left
 
     def _loop(self, s: Any, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         first: list[Stmt] = []
