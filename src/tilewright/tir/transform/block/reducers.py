@@ -51,8 +51,8 @@ def update_of(block: Block) -> Update:
         raise TVMError(
             located(
                 f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
-                " B[...] = B[...] op x with + * max or min, or several of values that are named first and combine"
-                f" associatively, but it is\n{block.body}",
+                " B[...] = B[...] op x with + * max or min or a choice, or several of values that are named first and"
+                f" combine associatively, but it is\n{block.body}",
                 block,
             )
         )
@@ -61,14 +61,12 @@ def update_of(block: Block) -> Update:
 
 def _of_one(block: Block) -> Update | None:
     body, init = block.body, block.init
-    if (
-        not isinstance(body, BufferStore)
-        or not isinstance(init, BufferStore)
-        or type(body.value) not in (Add, Mul, Max, Min)
-    ):
+    if not isinstance(body, BufferStore) or not isinstance(init, BufferStore):
         return None
     value: Any = body.value
     own = BufferLoad(body.buffer, body.indices)
+    if type(value) not in (Add, Mul, Max, Min):
+        return _combined([own], [value], [init.value])
     for mine, other in ((value.a, value.b), (value.b, value.a)):
         if _same(mine, own):
             x, y = Var("x", own.dtype), Var("y", own.dtype)
@@ -129,7 +127,9 @@ def _of_several(block: Block) -> Update | None:
         or len(stores) != len(inits)
     ):
         return None
-    targets, results, identity = [], [], []
+    targets: list[BufferLoad] = []
+    results: list[PrimExpr] = []
+    identity: list[PrimExpr] = []
     for s in stores:
         assert isinstance(s, BufferStore)
         mine = [i for i in inits if isinstance(i, BufferStore) and i.buffer is s.buffer]
@@ -138,6 +138,11 @@ def _of_several(block: Block) -> Update | None:
         targets.append(BufferLoad(s.buffer, s.indices))
         results.append(values[s.value])
         identity.append(mine[0].value)
+    return _combined(targets, results, identity)
+
+
+def _combined(targets: list[BufferLoad], results: list[PrimExpr], identity: list[PrimExpr]) -> Update | None:
+    """The reducer that updates targets to results; None if they are not an associative combination of targets and other values."""
     sources = _sources(targets, results)
     if sources is None:
         return None
