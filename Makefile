@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -41,6 +41,9 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --through-c -m "slow or not slow" tests/codegen
 	$(ZIG_CC) $(BIN)/python -m pytest -q -n 2 --dist worksteal --through-c tests/codegen
 	$(BIN)/python -m benchmarks c_source
+
+test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels and of random programs, compiled by NVRTC (minutes)
+	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
 	$(BIN)/python -m tests.codegen.llvm.every_float

@@ -159,8 +159,8 @@ TARGETS = [
         " are targets too",
     ),
     (
-        "cuda",
-        "tilewright compile: there is no code generator for target kind 'cuda'; there are ones for "
+        "vulkan",
+        "tilewright compile: there is no code generator for target kind 'vulkan'; there are ones for "
         + ", ".join(sorted(back_ends())),
     ),
     (

@@ -7,8 +7,9 @@ import pytest
 from tilewright.codegen.llvm.expressions.calls import CallEmitter
 from tilewright.codegen.llvm.functions.function import FunctionEmitter
 from tilewright.codegen.llvm.functions.module import ModuleEmitter
-from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS, Operations
+from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS, THREADS, Operations
 from tilewright.codegen.source.c.function import FunctionEmitter as C
+from tilewright.codegen.source.device.kernel import KernelEmitter
 from tilewright.ir import IRModule, Op
 from tilewright.target import Target
 
@@ -27,6 +28,16 @@ def test_llvm() -> None:
         (INTRINSICS, calls.parts),
     ):
         assert not [name for key, name in table.names.items() if table.rule(key, parts) is None]
+
+
+def test_devices() -> None:
+    for table in (EXPRESSIONS, STATEMENTS):
+        assert set(table.names) == set(table.rules(KernelEmitter))
+    # What belongs to functions of the host: calls of packed functions, tensors on the stack, addresses as numbers.
+    host = "struct_get struct_set stack_alloca make_shape make_array call_packed call_trace call_lowered throw byte_offset copysign"
+    missing = {INTRINSICS.names[name] for name in set(INTRINSICS.names) - set(INTRINSICS.rules(KernelEmitter))}
+    assert missing == set(host.split())
+    assert set(THREADS.names) == set(THREADS.rules(KernelEmitter))
 
 
 def test_intrinsics() -> None:

@@ -176,6 +176,9 @@ _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
     "llvm": LazyBackEnd("tilewright.codegen.llvm.backend", toolchain="tilewright.codegen.llvm_version"),
     "c": LazyBackEnd("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
     "interp": LazyBackEnd("tilewright.codegen.interp.backend"),
+    "cuda": LazyBackEnd("tilewright.codegen.source.cuda.backend", toolchain="tilewright.codegen.source.cuda.backend"),
+    "opencl": LazyBackEnd("tilewright.codegen.source.opencl.backend"),
+    "metal": LazyBackEnd("tilewright.codegen.source.metal.backend"),
 }
 """Kind of target -> its code generator."""
 

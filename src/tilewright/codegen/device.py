@@ -37,6 +37,10 @@ class DeviceBackEnd(BackEnd):
         """The bytes that a device loads for the text of kernels. By default: the text itself."""
         return text.encode()
 
+    def form(self, image: bytes) -> str:
+        """The format of an image, for back ends that make several. By default: `loads`."""
+        return self.loads
+
     def host(self, target: Target) -> Target:
         return target.host or Target("llvm")
 
@@ -55,23 +59,23 @@ class DeviceBackEnd(BackEnd):
             self._host(target).compile(Code(*parts["host"]), self.host(target)),
             self.image(parts["device"], target),
         ]
-        head = {"kernels": parts["kernels"], "sizes": [len(p) for p in pieces]}
+        head = {"kernels": parts["kernels"], "sizes": [len(p) for p in pieces], "form": self.form(pieces[1])}
         return b"\n".join([json.dumps(head).encode(), b"".join(pieces)])
 
     def launched(self, objects: Sequence[bytes], target: Target) -> tuple[list[bytes], list[Any]]:
         linked: list[bytes] = []
-        code: list[bytes] = []
-        kernels: list[LaunchedKernel] = []
+        forms: dict[str, tuple[list[bytes], list[LaunchedKernel]]] = {}
         for data in objects:
             line, _, rest = data.partition(b"\n")
             head = json.loads(line)
             size = head["sizes"][0]
             linked.append(rest[:size])
-            kernels += [LaunchedKernel(k[0], tuple(k[1]), tuple(k[2]), len(code)) for k in head["kernels"]]
-            code.append(rest[size:])
-        if not kernels:
-            return linked, []
-        return linked, [device_module(device_name(target), self.loads, code, kernels)]
+            if head["kernels"]:
+                code, kernels = forms.setdefault(head["form"], ([], []))
+                kernels += [LaunchedKernel(k[0], tuple(k[1]), tuple(k[2]), len(code)) for k in head["kernels"]]
+                code.append(rest[size:])
+        name = device_name(target)
+        return linked, [device_module(name, form, code, kernels) for form, (code, kernels) in forms.items()]
 
     def text(self, code: Code, target: Target, form: str) -> str:
         parts = json.loads(code.text)
@@ -89,7 +93,8 @@ class DeviceBackEnd(BackEnd):
             described = [launched_kernel(f) for f in kernels.functions.values()]
             texts = {self.forms[0]: lambda: text}
             name = device_name(target)
-            built.import_module(device_module(name, self.loads, [self.image(text, target)], described, texts))
+            image = self.image(text, target)
+            built.import_module(device_module(name, self.form(image), [image], described, texts))
         return built
 
     # ---- passed on to the host's back end

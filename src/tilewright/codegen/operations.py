@@ -156,5 +156,23 @@ INTRINSICS = Operations[str](
         for intrinsic in intrinsics.split()
     }
 )
+THREADS = Operations[str](
+    {
+        intrinsic: name
+        for name, intrinsics in {
+            "power": "pow",
+            "sigmoid": "sigmoid",
+            "absolute": "fabs abs",
+            "dot": "dp4a",
+            "barrier": "tvm_storage_sync",
+            "shuffle_by": "tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down",
+            "active_mask": "tvm_warp_activemask",
+            "atomic_add": "atomic_add",
+            "likely": "likely ignore_loop_partition tvm_thread_invariant",
+        }.items()
+        for intrinsic in intrinsics.split()
+    }
+)
+"""Intrinsics for which code generators of devices have rules of their own."""
 
-__all__ = ["EXPRESSIONS", "INTRINSICS", "STATEMENTS", "Operations"]
+__all__ = ["EXPRESSIONS", "INTRINSICS", "STATEMENTS", "THREADS", "Operations"]

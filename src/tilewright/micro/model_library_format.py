@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.codegen.source.c.interface import Interface, Tensor
-from tilewright.codegen.source.c.names import plain
+from tilewright.codegen.source.c.names import C_LANGUAGE
+from tilewright.codegen.source.text.identifiers import plain
 from tilewright.micro.sizes import main_memory, operator_memory, operator_parameters, storage_memory
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.name_transforms import sanitize_name
@@ -235,10 +236,10 @@ def generate_c_interface_header(
         )
 
     def tensors(names: Sequence[str], sizes: Mapping[str, int]) -> list[Tensor]:
-        return [Tensor(plain(n), int(sizes.get(n, -1)), "") for n in names]
+        return [Tensor(plain(n, C_LANGUAGE), int(sizes.get(n, -1)), "") for n in names]
 
     memories = [
-        Tensor(plain(p.pool_info.pool_name), int(p.allocated_size), "")
+        Tensor(plain(p.pool_info.pool_name, C_LANGUAGE), int(p.allocated_size), "")
         for p in (pools or {}).values()
     ]  # fmt: skip
     name = sanitize_name(f"tvmgen_{module_name}")

@@ -52,6 +52,7 @@ _GPU: dict[str, type] = {
     "arch": str,
     "mcpu": str,
     "mtriple": str,
+    "fast-math": bool,
     "max_function_args": int,
     "texture_spatial_limit": int,
     "texture_depth_limit": int,

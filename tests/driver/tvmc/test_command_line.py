@@ -266,7 +266,7 @@ def test_what_is_wrong(place: Path) -> None:
         ([*compiling, "--model-format", "tflite"], ""),
         (["compile", model, "-o", place / "no" / "out.tar"], f"--output {place / 'no' / 'out.tar'}: the folder"),
         ([*compiling, "--target", "llvn"], "--target: there is no target kind 'llvn'; nearest known: llvm"),
-        ([*compiling, "--target", "cuda"], "relay.build: there is no code generator for target kind 'cuda'"),
+        ([*compiling, "--target", "vulkan"], "relay.build: there is no code generator for target kind 'vulkan'"),
         ([*compiling, "--target-c-mcpu=cortex-m7"], "Passed --target-c-mcpu but did not specify c target"),
         (
             [*compiling, "--executor-aot-link-params=1"],

@@ -9,50 +9,15 @@ from tilewright.codegen.source.c.names import C_LANGUAGE, ctype, function_name, 
 from tilewright.codegen.source.c.stmt import StmtEmitter, pointee
 from tilewright.codegen.source.text.identifiers import Names
 from tilewright.codegen.source.text.operands import UNARY, Text
+from tilewright.codegen.source.text.uses import Uses
 from tilewright.codegen.source.text.writer import Scope
 from tilewright.ir import DataType, GlobalVar
-from tilewright.node import Visitor, on
-from tilewright.tir import AttrStmt, BufferLoad, BufferStore, Call, For, PrimFunc, Stmt, Var
+from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
 from tilewright.tir.analysis import undefined_vars
 from tilewright.tir.function import IN_PLACE
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.c.module import ModuleEmitter
-
-
-class _Written(Visitor):
-    """Collects the data variables that a statement stores to or passes on: a callee may write to them."""
-
-    def __init__(self) -> None:
-        self.found: set[Var] = set()
-        self.elements: dict[Var, DataType] = {}
-
-    @on(BufferStore)
-    def _store(self, s: BufferStore) -> None:
-        self.found.add(s.buffer.data)
-        self.elements.setdefault(s.buffer.data, s.buffer.dtype)
-        self.visit_children(s)
-
-    @on(BufferLoad)
-    def _load(self, e: BufferLoad) -> None:
-        self.elements.setdefault(e.buffer.data, e.buffer.dtype)
-        self.visit_children(e)
-
-    @on(Call)
-    def _call(self, e: Call) -> None:
-        name = e.intrinsic
-        if name == "prefetch" and isinstance(e.args[0], Call) and isinstance(e.args[0].args[0], BufferLoad):
-            for index in e.args[0].args[0].indices:
-                self.visit(index)
-            return
-        if name == "address_of" and isinstance(e.args[0], BufferLoad):
-            self.found.add(e.args[0].buffer.data)
-        self.visit_children(e)
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        if v.dtype.code == "handle":
-            self.found.add(v)
 
 
 class FunctionEmitter(StmtEmitter):
@@ -83,9 +48,9 @@ class FunctionEmitter(StmtEmitter):
         places = func.attrs.get(IN_PLACE, ())
         buffers = [func.buffer_map.get(func.params[int(k)]) for k in places]
         self.shared = frozenset([b.data for b in buffers if b is not None])
-        look = _Written()
+        look = Uses()
         look.visit(func.body)
-        self.written, self.used = look.found, look.elements
+        self.written, self.used = look.written, look.elements
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is not None:

@@ -17,9 +17,6 @@ from tilewright.support.errors import TVMError
 from tilewright.tir import Var
 from tilewright.tir.analysis.value_range import Range, value_range
 
-LONG = 80
-"""Operands of at least so many characters get a name."""
-
 
 class Scope:
     """A block that is being written: its lines, and its known operands."""
@@ -37,6 +34,10 @@ class Writer:
 
     language: str
     """The name of the language in messages."""
+    longest = 80
+    """Operands of more characters get a name."""
+    hint = "t"
+    """The beginning of such names."""
     name: str
     names: Names
     variables: dict[Var, Text]
@@ -58,8 +59,8 @@ class Writer:
         if method is None:
             raise self.error(f"{type(e).__name__} is not a lowered expression", e)
         text = method(self, e)
-        if len(text) > LONG and e.dtype.code not in ("void", "handle"):
-            text = self.temporary(text, e.dtype)
+        if len(text) > self.longest and e.dtype.code not in ("void", "handle"):
+            text = self.temporary(text, e.dtype, self.hint)
         if not isinstance(e, Var):
             self.scopes[-1].known[id(e)] = (e, text)
         return text
@@ -114,4 +115,4 @@ class Writer:
         return value_range(e, self.ranges.get)
 
 
-__all__ = ["LONG", "Scope", "Writer"]
+__all__ = ["Scope", "Writer"]

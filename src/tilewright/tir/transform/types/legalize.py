@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir import DataType, FloatImm, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
-from tilewright.node import Mutator, any_node, mutate_tuple, nodes_of, on
+from tilewright.node import Mutator, any_node, mutate_tuple, on
 from tilewright.node.field_values import numpy_dtype
 from tilewright.tir.arithmetic import cast_to, const
 from tilewright.tir.buffer import Buffer
@@ -29,6 +29,7 @@ from tilewright.tir.expr import (
     Min,
     Mul,
     Select,
+    StringImm,
     Sub,
     Var,
 )
@@ -42,16 +43,16 @@ _MOVES = frozenset({"if_then_else", "reinterpret", "likely", "address_of", "tvm_
 """Calls that move values without computing."""
 
 
+_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "e4m3_float8", "e5m2_float8")
+"""Types that are kept as bits."""
+
+
 def _is_fp8(dtype: DataType) -> bool:
     return "float8" in dtype
 
 
 def _is_bf16(dtype: DataType) -> bool:
     return dtype.element == "bfloat16"
-
-
-def _is_fp16(dtype: DataType) -> bool:
-    return dtype.element == "float16"
 
 
 class _Compute(Mutator):
@@ -270,21 +271,59 @@ def FP8StorageLegalize() -> Pass:
     return _storage_pass("FP8StorageLegalize", "no_float8", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
 
 
-def without_float8(func: PrimFunc) -> PrimFunc:
-    """The function without float8 types; the same function if it has none."""
+def without_float8(func: PrimFunc, named: bool = False) -> PrimFunc:
+    """The function without float8 types; the same function if it has none. named: conversions are calls (`conversion_of`)."""
     if not any_node(func.body, lambda e: isinstance(e, PrimExpr) and _is_fp8(e.dtype)):
         return func
     body = _Compute(_is_fp8, "float32").visit(func.body)
-    return _stored(func.replace(body=body), _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
+    return _stored(func.replace(body=body), _is_fp8, "uint8", *_conversions(_fp8_to_float, _float_to_fp8, named))
+
+
+def _has(func: PrimFunc, dtype: str) -> bool:
+    return any_node(func.body, lambda n: isinstance(n, PrimExpr) and n.dtype.element == dtype)
+
+
+def computed_in_float32(func: PrimFunc, dtype: str) -> PrimFunc:
+    """The function with a narrow float type only in storage and casts; the same function if it has none."""
+    if not _has(func, dtype):
+        return func
+    return func.replace(body=_Compute(lambda t: t.element == dtype, "float32").visit(func.body))
+
+
+def without_bfloat16(func: PrimFunc, named: bool = False) -> PrimFunc:
+    """The function without bfloat16, computed in float32 and kept as uint16; the same function if it has none. named: conversions are
+    calls (`conversion_of`)."""
+    if not _has(func, "bfloat16"):
+        return func
+    conversions = _conversions(_bf16_to_float, _float_to_bf16, named)
+    return _stored(computed_in_float32(func, "bfloat16"), _is_bf16, "uint16", *conversions)
+
+
+def _conversions(decode: Any, encode: Any, named: bool) -> tuple[Any, Any]:
+    """Conversions from bits in uint32 to float32 and back, as expressions or as calls."""
+    if not named:
+        return decode, encode
+
+    def call(dtype: str, name: str, value: PrimExpr, lanes: int) -> PrimExpr:
+        return Call(DataType(dtype).with_lanes(lanes), "call_pure_extern", (StringImm(name), value))
+
+    return (
+        lambda bits, lanes, source: call("float32", f"float_of_{source.element}", bits, lanes),
+        lambda value, lanes, to: call("uint32", f"{to.element}_of_float", value, lanes),
+    )
+
+
+def conversion_of(name: str, value: PrimExpr) -> PrimExpr | None:
+    """What a call of a conversion does, which `without_float8` or `without_bfloat16` made; None for other names."""
+    narrow = name.removeprefix("float_of_").removesuffix("_of_float")
+    if narrow == name or narrow not in _NARROW:
+        return None
+    kind, lanes = DataType(narrow), value.dtype.lanes
+    decode, encode = (_bf16_to_float, _float_to_bf16) if _is_bf16(kind) else (_fp8_to_float, _float_to_fp8)
+    found: PrimExpr = decode(value, lanes, kind) if name.startswith("float_of_") else encode(value, lanes, kind)
+    return found
 
 
 def without_narrow_floats(func: PrimFunc) -> PrimFunc:
     """The function without float8 and bfloat16, and with float16 only in storage and casts; the same function if it has none."""
-    func = without_float8(func)
-    found = {e.dtype.element for e in nodes_of(func.body, PrimExpr)}
-    if "float16" in found:
-        func = func.replace(body=_Compute(_is_fp16, "float32").visit(func.body))
-    if "bfloat16" in found:
-        body = _Compute(_is_bf16, "float32").visit(func.body)
-        func = _stored(func.replace(body=body), _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
-    return func
+    return without_bfloat16(computed_in_float32(without_float8(func), "float16"))

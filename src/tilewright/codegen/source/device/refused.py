@@ -1,0 +1,8 @@
+"""What a language cannot express."""
+
+
+class Refused(Exception):
+    """A language cannot express something. The text says what, and what to do."""
+
+
+__all__ = ["Refused"]

@@ -1,0 +1,1 @@
+"""The Metal shading language: its dialect and the back end."""

@@ -1,0 +1,1 @@
+"""OpenCL C: its dialect and the back end."""

@@ -1,0 +1,141 @@
+"""Single constructs in the text of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tilewright as tvm
+from tests.codegen.device.kernels import elementwise, over_threads, scheduled
+from tests.codegen.device.readers import read_metal, read_opencl
+from tilewright import te, tir
+from tilewright.codegen.source.cuda import nvrtc
+from tilewright.runtime import remove_global_func
+from tilewright.script import tir as T
+
+TARGETS = ("cuda -arch=sm_80", "opencl", "metal")
+
+
+@pytest.fixture(autouse=True)
+def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "nvrtc", lambda: None)
+
+
+def text_of(func: tir.PrimFunc, target: str) -> str:
+    text = str(tvm.build(func, target=target).imported_modules[0].get_source())
+    if target == "opencl":
+        read_opencl(text)
+    elif target == "metal":
+        read_metal(text)
+    return text
+
+
+def body_of(func: tir.PrimFunc, target: str) -> list[str]:
+    """The lines of the last kernel that follow the thread axes."""
+    lines = [line.strip() for line in text_of(func, target).rstrip().splitlines()]
+    last = max(k for k, line in enumerate(lines) if line.startswith("const int threadIdx"))
+    return lines[last + 1 : -1]
+
+
+def test_fast_math() -> None:
+    func = elementwise("float32", 1, lambda a: te.exp(a))
+    for target, precise, fast in (
+        ("cuda", "expf(", "__expf("),
+        ("opencl", "exp(", "native_exp("),
+        ("metal", "precise::exp(", "fast::exp("),
+    ):
+        assert f"= {precise}" in text_of(func, target)
+        assert f"= {fast}" in text_of(func, f"{target} -fast-math=1")
+
+
+def test_divisions() -> None:
+    def line(compute: Any) -> str:
+        return body_of(elementwise("int32", 1, compute), "cuda")[-1].partition(" = ")[2]
+
+    assert line(lambda a: te.floordiv(a, 8)) == "A[at] >> 3;"
+    assert line(lambda a: te.floormod(a, 8)) == "A[at] & 7;"
+    assert line(lambda a: te.floordiv(a, 7)) == "floordiv(A[at], 7);"
+    assert line(lambda a: te.truncdiv(a, 7)) == "A[at] / 7;"
+
+
+def test_accesses() -> None:
+    """Vectors are read as one where they are aligned; others lane by lane, or by the functions of the language."""
+    x = te.placeholder((4096 + 8,), name="X")
+    shifted = te.compute((4096,), lambda i: x[i + 1], name="Y")
+    strided = te.compute((2048,), lambda i: x[i * 2], name="Y")
+    for compute, cuda, opencl, metal in (
+        (shifted, "make_float4(X[", "vload4(0, &X[", "*(device const packed_float4*)&X["),
+        (strided, "make_float4(X[", "(float4)(X[", "float4(X["),
+    ):
+        func = scheduled([x, compute], lambda s: over_threads(s, "Y", 4, 64))
+        for target, part in zip(TARGETS, (cuda, opencl, metal), strict=True):
+            assert part in text_of(func, target)
+
+
+def test_wide_vectors_are_cut() -> None:
+    func = elementwise("float32", 32, lambda a: a + 1.0)
+    assert text_of(func, "cuda").count("*(float16*)&D[") == 2
+    assert text_of(func, "opencl").count("*(__global float16*)&D[") == 2
+    assert text_of(func, "metal").count("*(device float4*)&D[") == 8
+
+
+def test_narrow_types() -> None:
+    for dtype in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
+        func = elementwise(dtype, 1, lambda a: a + a)
+        for target in TARGETS:
+            text = text_of(func, target)
+            assert f"float_of_{dtype}(" in text or "__nv_bfloat16" in text
+
+
+def test_calls() -> None:
+    @T.prim_func
+    def func(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def]
+        for thread in T.thread_binding(64, thread="threadIdx.x"):
+            with T.block("b"):
+                i = T.axis.spatial(64, thread)
+                T.block_attr({"pragma_import_c": "inline float twice(float x) { return x * 2.0f; }"})
+                y[i] = T.call_pure_extern("float32", "twice", x[i]) + T.call_llvm_pure_intrin(
+                    "float32", "llvm.sqrt.f32", x[i]
+                )
+                T.evaluate(T.call_extern("int32", "printf", "%f\n", y[i]))
+
+    lines = body_of(func, "cuda")
+    assert lines[-2:] == [
+        "y[threadIdx_x] = twice(x[threadIdx_x]) + sqrtf(x[threadIdx_x]);",
+        'printf("%f\\012", y[threadIdx_x]);',
+    ]
+
+
+def test_sixty_four_bits() -> None:
+    @T.prim_func
+    def func(x: T.Buffer((T.int64(8589934592),), "int8"), y: T.Buffer((64,), "int8")):  # type: ignore[no-untyped-def]
+        for thread in T.thread_binding(64, thread="threadIdx.x"):
+            with T.block("b"):
+                i = T.axis.spatial(64, thread)
+                y[i] = x[T.int64(134217728) * T.Cast("int64", i)]
+
+    assert body_of(func, "cuda") == ["y[threadIdx_x] = x[(long long)threadIdx_x * 134217728];"]
+    assert body_of(func, "opencl") == ["y[threadIdx_x] = x[(long)threadIdx_x * 134217728];"]
+
+
+def test_hooks() -> None:
+    """tvm_callback_cuda_postproc and tvm_callback_cuda_compile, as in classic programs."""
+    seen: list[Any] = []
+
+    @tvm.register_func("tvm_callback_cuda_postproc", override=True)
+    def postproc(code: str, target: Any) -> str:
+        return f"// changed\n{code}"
+
+    @tvm.register_func("tvm_callback_cuda_compile", override=True)
+    def compiled(code: str, target: Any) -> bytes:
+        seen.append((code, str(target.kind)))
+        return b"//\n.version 8.0\n.target sm_80\n"
+
+    try:
+        built = tvm.build(elementwise("float32", 1, lambda a: a + 1.0), target="cuda")
+    finally:
+        remove_global_func("tvm_callback_cuda_postproc")
+        remove_global_func("tvm_callback_cuda_compile")
+    text = built.imported_modules[0].get_source()
+    assert text.startswith("// changed\n") and seen == [(text, "cuda")]
