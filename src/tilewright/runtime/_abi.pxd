@@ -93,7 +93,7 @@ cdef extern from "tilewright/abi.h" nogil:
         TVMFFIByteArray backtrace
         void* extra_context
     enum:
-        kDLCPU
+        kDLCPU, kDLCUDA
     enum:
         kTVMFFINone, kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat, kTVMFFIOpaquePtr, kTVMFFIDataType, kTVMFFIDevice
         kTVMFFIDLTensorPtr, kTVMFFIRawStr, kTVMFFIByteArrayPtr, kTVMFFIObjectRValueRef, kTVMFFISmallStr

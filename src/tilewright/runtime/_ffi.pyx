@@ -401,6 +401,39 @@ cdef int reraise_pending() except -1:
     return -1
 
 
+cdef struct WorkStream:
+    int32_t device_type   # 0: none was set
+    int32_t device_id
+    void* before
+
+
+cdef int use_stream_of(tuple args, TVMFFIAny* values, WorkStream* work) except -1:
+    """The work of a call goes to the stream that another package works in, with the first of its tensors that is on a device."""
+    cdef DLPackExchangeAPI* api
+    cdef DLTensor* t
+    cdef void* stream = NULL
+    cdef Py_ssize_t i
+    for i in range(PyTuple_GET_SIZE(args)):
+        if values[i].type_index != kTVMFFIDLTensorPtr:
+            continue
+        t = <DLTensor*> values[i].v_ptr
+        if t.device.device_type == kDLCPU:
+            continue
+        api = find_exchange(args[i])
+        if api == NULL or api.current_work_stream == NULL:
+            return 0
+        if api.current_work_stream(t.device.device_type, t.device.device_id, &stream) != 0:
+            reraise_pending()
+        work.before = TWCurrentStream(t.device.device_type, t.device.device_id)
+        if stream == work.before:
+            return 0
+        if TWSetStream(t.device.device_type, t.device.device_id, stream):
+            fail_with_last()
+        work.device_type, work.device_id = t.device.device_type, t.device.device_id
+        return 0
+    return 0
+
+
 DEF STACK_ARGS = 12
 
 
@@ -426,6 +459,8 @@ cdef class PackedFuncBase(Object):
         cdef char* heap = NULL
         cdef void* temporary
         cdef Object wrapped
+        cdef WorkStream work
+        work.device_type = 0
         if f == NULL:
             raise ValueError("this function is empty")
         call = (<TVMFFIFunctionCell*> tw_body(f)).safe_call
@@ -445,6 +480,7 @@ cdef class PackedFuncBase(Object):
                     temporaries[made] = temporary
                     made += 1
                 i += 1
+            use_stream_of(args, values, &work)
             result.type_index = kTVMFFINone
             result.zero_padding = 0
             result.v_int64 = 0
@@ -453,6 +489,8 @@ cdef class PackedFuncBase(Object):
             if code != 0:
                 fail_with_last()
         finally:
+            if work.device_type != 0:
+                TWSetStream(work.device_type, work.device_id, work.before)
             while made > 0:
                 made -= 1
                 TWDecRef(temporaries[made])

@@ -55,12 +55,17 @@ cdef class NDArrayBase(Object):
         return (t.device.device_type, t.device.device_id)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """A capsule of the tensor, sharing its memory."""
+        """A capsule of the tensor, sharing its memory. stream: on devices of CUDA, that in which the tensor will be used, as a handle of
+        the driver (1: the default one; -1: the tensor is not waited for)."""
         cdef DLManagedTensor* old = NULL
         cdef DLManagedTensorVersioned* new = NULL
         cdef DLTensor* t = self.tensor()
-        if t.device.device_type != kDLCPU:  # whoever takes it has an order of its own
-            synchronize(self.device, <uintptr_t> TWCurrentStream(t.device.device_type, t.device.device_id))
+        if t.device.device_type != kDLCPU:
+            current = <uintptr_t> TWCurrentStream(t.device.device_type, t.device.device_id)
+            if t.device.device_type != kDLCUDA or stream is None:  # whoever takes it has an order of its own
+                synchronize(self.device, current)
+            elif stream != -1 and stream != (current or 1):
+                order_streams(self.device, current, stream)
         if copy:
             raise BufferError("this tensor is exported without a copy only; call .numpy() for one")
         if max_version is not None and max_version[0] >= 1:

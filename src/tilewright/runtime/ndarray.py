@@ -256,14 +256,21 @@ def from_dlpack(dltensor: Any) -> NDArray:
     if isinstance(dltensor, np.ndarray):
         return numpyasarray(dltensor)
     if hasattr(dltensor, "__dlpack__"):
+        used_in = _stream_for(dltensor)
         try:
-            capsule = dltensor.__dlpack__(max_version=(1, 1))
+            capsule = dltensor.__dlpack__(max_version=(1, 1), **used_in)
         except TypeError:  # made before DLPack 1.0
-            capsule = dltensor.__dlpack__()
+            capsule = dltensor.__dlpack__(**used_in)
     else:
         capsule = dltensor
     result: NDArray = _ffi.tensor_from_capsule(capsule)
     return result
+
+
+def _stream_for(exporter: Any) -> dict[str, int]:
+    """What tells the exporter of a tensor on a device of CUDA which stream will use it: that of this thread."""
+    kind, number = exporter.__dlpack_device__() if hasattr(exporter, "__dlpack_device__") else (Device.kDLCPU, 0)
+    return {"stream": _ffi.current_stream(Device(int(kind), number)) or 1} if kind == Device.kDLCUDA else {}
 
 
 _ffi.register_class("from_dlpack", from_dlpack)
