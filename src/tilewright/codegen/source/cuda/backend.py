@@ -43,10 +43,8 @@ class CudaBackEnd(DeviceBackEnd):
         made = _called(COMPILE, text, target)
         if made is not None:
             return bytes(made) if isinstance(made, (bytes, bytearray)) else str(made).encode()
-        compiler = nvrtc.nvrtc()
-        if compiler is None:
-            return text.encode()
-        return compiler.compile(text, virtual(str(target.attrs.get("arch", "sm_75"))))
+        arch, compiler = virtual(str(target.attrs.get("arch", "sm_75"))), nvrtc.nvrtc()
+        return text.encode() if compiler is None else compiler.compile(text, arch)
 
     def form(self, image: bytes) -> str:
         if image[:4] == b"\x7fELF" or image[:4] == b"\x50\xed\x55\xba":
