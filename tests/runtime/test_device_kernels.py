@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,27 @@ def test_sizes_known_at_run_time(sim: Simulator) -> None:
             built(nd.array(x, DEV), out)
             np.testing.assert_array_equal(out.numpy(), x * 2)
         assert [extents[0] for _, extents, _ in sim.launches] == [1, 3]
+
+
+def test_memory_between_kernels(sim: Simulator) -> None:
+    """What lies between two kernels of one function is in the memory of the device that runs them, and stays with the thread."""
+    n = te.var("n")
+    a = te.placeholder((n,), name="a")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="b")
+    sch = tvm.tir.Schedule(te.create_prim_func([a, te.compute((n,), lambda i: b[i] * b[n - 1 - i], name="c")]))
+    for block in ("b", "c"):
+        sch.bind(sch.get_loops(sch.get_block(block))[0], "blockIdx.x")
+
+    def run() -> None:
+        for device in (DEV, OTHER):
+            for size in (5, 3):
+                x = np.arange(size, dtype="float32")
+                out = nd.empty((size,), device=device)
+                built(nd.array(x, device), out)
+                np.testing.assert_array_equal(out.numpy(), (x + 1) * (x + 1)[::-1])
+
+    with simulated_target():
+        built = tvm.build(sch.mod, target="simulated")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(run).result()
+    assert [name for name, _, _ in sim.launches] == ["main_kernel", "main_kernel_1"] * 4

@@ -109,4 +109,25 @@ int32_t free_workspace(void* data, int32_t device_type, int32_t device_id) {
   });
 }
 
+namespace {
+
+// What lies between the kernels of one function, on the device that __tvm_set_device has set: (type of the device, bytes) -> address;
+// (type, address).
+const int workspaces_registered = [] {
+  register_global("__tvm_take_workspace", [](Args args) {
+    const DLDevice device = current_device(static_cast<int32_t>(as_int(args[0], "a device's type")));
+    TVMFFIAny taken = none();
+    taken.type_index = kTVMFFIOpaquePtr;
+    taken.v_ptr = device_workspaces.take(device, static_cast<size_t>(as_int(args[1], "a number of bytes")));
+    return taken;
+  });
+  register_global("__tvm_give_workspace", [](Args args) {
+    device_workspaces.give(current_device(static_cast<int32_t>(as_int(args[0], "a device's type"))), args[1].v_ptr);
+    return none();
+  });
+  return 0;
+}();
+
+}  // namespace
+
 }  // namespace tw

@@ -61,6 +61,7 @@ from tilewright.tir.transform import (
     VerifyMemory,
     prim_func_pass,
 )
+from tilewright.tir.transform.function.workspaces import LowerDeviceWorkspaces
 
 PHASES = ("blocks", "loops", "optimize", "finish")
 
@@ -237,4 +238,5 @@ def lower_for(mod: IRModule, target: Target) -> IRModule:
         return lowered
     bound = target if target.host is not None else Target(target, back_end.host(target))
     lowered = lowered.with_functions({g: f.with_attr("target", bound) for g, f in lowered.functions.items()})
-    return Sequential([device_pipeline(bound), LowerDeviceKernelLaunch()], name="tir.launches")(lowered)
+    launches = [device_pipeline(bound), LowerDeviceWorkspaces(), LowerDeviceKernelLaunch()]
+    return Sequential(launches, name="tir.launches")(lowered)
