@@ -170,8 +170,8 @@ build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 
 # pyopencl's loader reads the folder PYOPENCL_HOME first.
 ON_POCL = PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread basic" \
-  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py
-test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions (minutes)
+  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/opencl/on_programs.py
+test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions, compiled programs and models (minutes)
 	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)
 	SHARED=0 LD_LIBRARY_PATH=$(OPENCL)/plain $(ON_POCL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.fuzz.check import draw, scheduled
-from tests.generators.case import Recipe
+from tests.generators.case import Case, Recipe
 from tilewright.codegen.device import split
 from tilewright.driver.pipeline import lower_for
 from tilewright.ir import IRModule
@@ -22,8 +22,8 @@ def bind_the_rest(s: Schedule) -> None:
             schedule_block(s, block, 64)
 
 
-def programs(first: int, count: int, target: Target) -> Iterator[tuple[int, IRModule]]:
-    """(seed, kernels) of the programs among `count` seeds that are bound to threads, lowered for a target."""
+def cases(first: int, count: int) -> Iterator[tuple[int, Case, IRModule]]:
+    """(seed, program, the same bound to threads) of the programs among `count` seeds that can be bound."""
     for seed in range(first, first + count):
         recipe = Recipe.of(seed)
         if recipe.kind not in ("gpu", "te", "script"):
@@ -32,7 +32,17 @@ def programs(first: int, count: int, target: Target) -> Iterator[tuple[int, IRMo
             case = draw(recipe)
             s = scheduled(case, recipe) if recipe.kind == "gpu" else Schedule(case.func)
             bind_the_rest(s)
-            _, kernels = split(lower_for(s.mod, target))
+        except TVMError:
+            # Some loops cannot be bound; the schedule says so.
+            continue
+        yield seed, case, s.mod
+
+
+def programs(first: int, count: int, target: Target) -> Iterator[tuple[int, IRModule]]:
+    """(seed, kernels) of the programs among `count` seeds that can be lowered for a target."""
+    for seed, _, mod in cases(first, count):
+        try:
+            _, kernels = split(lower_for(mod, target))
         except TVMError:
             # Some threads cannot run what the steps made; passes say so.
             continue

@@ -121,8 +121,10 @@ class DeviceCalls(DeviceMathematics):
         name = symbol.value
         if len(e.args) == 2:
             x = Var("x", e.args[1].dtype)
-            meaning = conversion_of(name, x)
-            if meaning is not None:
+            own, meaning = self.dialect.conversion(name, x.dtype.lanes), conversion_of(name, x)
+            if own is not None:
+                name = own
+            elif meaning is not None:
                 name = self.helper(name, x, meaning)
         text = self.function(name, *[self.expr(a) for a in e.args[1:]])
         return text if e.intrinsic == "call_pure_extern" else self.effect(text, e.dtype)

@@ -179,6 +179,10 @@ class Dialect:
         products = [f"{self.lane(a, first, k)} * {self.lane(b, second, k)}" for k in range(4)]
         return Text(" + ".join([*([] if c == "0" else [c.at(SUM)]), *products]), SUM)
 
+    def conversion(self, name: str, lanes: int) -> str | None:
+        """The name of a conversion of bits that the language has functions for, which the text then defines; None for others."""
+        return None
+
     def count_bits(self, name: str, dtype: DataType, a: Text) -> Text:
         """popcount or clz of a scalar, as an int32."""
         raise NotImplementedError

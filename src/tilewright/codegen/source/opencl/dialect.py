@@ -15,7 +15,7 @@ from tilewright.codegen.source.opencl import atomics
 from tilewright.codegen.source.text.identifiers import Language
 from tilewright.codegen.source.text.operands import RELATION, UNARY, Text
 from tilewright.ir import DataType
-from tilewright.tir.transform.types.legalize import without_bfloat16
+from tilewright.tir.transform.types.legalize import float16_as_bits, without_bfloat16
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.device.kernel import KernelEmitter
@@ -64,7 +64,8 @@ class OpenCL(Dialect):
     lane_counts: ClassVar[tuple[int, ...]] = (2, 3, 4, 8, 16)
 
     def legal(self, func: PrimFunc) -> PrimFunc:
-        return super().legal(without_bfloat16(func, named=True))
+        func = without_bfloat16(func, named=True)
+        return super().legal(func if self.attrs.get("supports_float16", True) else float16_as_bits(func))
 
     # --- types and literals
 
@@ -175,6 +176,21 @@ class OpenCL(Dialect):
         body = f"  {kind} {first};\n  return {last};"
         self.prelude.define(key, f"// The {what}.\nstatic inline {kind} {key}({kind} a, {kind} b) {{\n{body}\n}}")
         return Text(f"{key}({a}, {b})")
+
+    def conversion(self, name: str, lanes: int) -> str | None:
+        """float16 of devices without the extension, by functions that all devices have."""
+        if name not in ("float_of_float16", "float16_of_float"):
+            return None
+        n = "" if lanes == 1 else str(lanes)
+        key = name if lanes == 1 else f"{name}x{lanes}"
+        if name == "float_of_float16":
+            head, first = f"float{n} {key}(uint{n} x)", f"ushort{n} bits = convert_ushort{n}(x);"
+            last = f"return vload_half{n}(0, (const half*)&bits);"
+        else:
+            head, first = f"uint{n} {key}(float{n} x)", f"ushort{n} bits;\n  vstore_half{n}(x, 0, (half*)&bits);"
+            last = f"return convert_uint{n}(bits);"
+        self.prelude.define(key, f"static inline {head} {{\n  {first}\n  {last}\n}}")
+        return key
 
     def count_bits(self, name: str, dtype: DataType, a: Text) -> Text:
         unsigned = self.scalar(DataType(f"uint{dtype.bits}"))

@@ -23,22 +23,29 @@ from tilewright.support import cache as disk
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
+from tilewright.tir.schedule.default_gpu import DefaultGPUSchedule
 
 Progress = Callable[[int, int, str], None]
 
 
 def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> PrimFunc:
     """The kernel's PrimFunc, scheduled by the plan (by default: by the cost model), if the target's back end takes schedules. It runs as
-    a pass, which instruments see."""
-    if not back_end_of(target).scheduled or func.attrs.get(IS_SCHEDULED):
+    a pass, which instruments see. Kernels for GPUs that are not bound to threads get one thread for each element of a block."""
+    back_end = back_end_of(target)
+    if func.attrs.get(IS_SCHEDULED) or not (back_end.scheduled or back_end.launches):
         return func
+    gvar = GlobalVar(str(func.attrs["global_symbol"]))
+    if back_end.launches:
+        with target:
+            bound = DefaultGPUSchedule()(IRModule({gvar: func}))[gvar]
+        assert isinstance(bound, PrimFunc)
+        return bound
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return mod.with_functions(
             {g: schedule_kernel(f, target, plan) if isinstance(f, PrimFunc) else f for g, f in mod.functions.items()}
         )
 
-    gvar = GlobalVar(str(func.attrs["global_symbol"]))
     with deep_recursion():
         made = Pass(PassInfo(0, "schedule_kernel"), run)(IRModule({gvar: func}))[gvar]
     assert isinstance(made, PrimFunc)

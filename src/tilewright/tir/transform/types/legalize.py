@@ -299,6 +299,16 @@ def without_bfloat16(func: PrimFunc, named: bool = False) -> PrimFunc:
     return _stored(computed_in_float32(func, "bfloat16"), _is_bf16, "uint16", *conversions)
 
 
+def float16_as_bits(func: PrimFunc) -> PrimFunc:
+    """The function without float16, computed in float32 and kept as uint16; conversions are calls of "float_of_float16" (of bits in uint32)
+    and "float16_of_float". The same function if it has none."""
+    if not _has(func, "float16"):
+        return func
+    conversions = _conversions(None, None, True)
+    computed = computed_in_float32(func, "float16")
+    return _stored(computed, lambda t: t.element == "float16", "uint16", *conversions)
+
+
 def _conversions(decode: Any, encode: Any, named: bool) -> tuple[Any, Any]:
     """Conversions from bits in uint32 to float32 and back, as expressions or as calls."""
     if not named:
