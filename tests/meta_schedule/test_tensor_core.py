@@ -17,6 +17,7 @@ from tilewright import meta_schedule as ms
 from tilewright import te, tir
 from tilewright.codegen.interp import InterpError, run
 from tilewright.driver import lower
+from tilewright.driver.pipeline import device_pipeline
 from tilewright.meta_schedule import schedule_rule as R
 from tilewright.meta_schedule.blocks import note
 from tilewright.meta_schedule.schedule_rule.matrix_product import product_of
@@ -96,6 +97,12 @@ def with_barriers(mod: Any) -> Any:
     return lowered["main"]
 
 
+def for_devices(mod: Any) -> Any:
+    """Kernels and host functions that call them; parts of dynamic shared memory are one array of bytes."""
+    with Target(CUDA):
+        return device_pipeline(Target(CUDA, host="llvm"))(lower(mod))
+
+
 def check(func: tir.PrimFunc, tensor_core: R.ScheduleRule, draws: int = 2) -> Schedule:
     """A schedule that computes what the kernel does, as all draws that post-processors accept."""
     space, random, inputs = space_of(func, tensor_core), Random(0), inputs_of(func)
@@ -114,6 +121,9 @@ def check(func: tir.PrimFunc, tensor_core: R.ScheduleRule, draws: int = 2) -> Sc
         np.testing.assert_array_equal(run_program(found[-1].mod, inputs)[0], want)
         arrays = [inputs[b.name] if b.name in inputs else np.zeros_like(want) for b in func.buffer_map.values()]
         run(with_barriers(found[-1].mod), arrays, check_races=True)
+        np.testing.assert_array_equal(arrays[-1], want)
+        arrays[-1][:] = 0
+        run(for_devices(found[-1].mod), arrays, entry="main", check_races=True)
         np.testing.assert_array_equal(arrays[-1], want)
     return found[-1]
 

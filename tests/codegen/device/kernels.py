@@ -251,15 +251,14 @@ def histogram() -> tir.PrimFunc:
     return count
 
 
-@kernel
-def wmma_matmul() -> tir.PrimFunc:
-    """A product of float16 on matrix units: a warp computes a tile of 16 x 16."""
+def on_matrix_units(scope: str) -> tir.PrimFunc:
+    """A product of float16: a warp computes a tile of 16 x 16."""
     a, b = te.placeholder((64, 64), "float16", name="A"), te.placeholder((64, 64), "float16", name="B")
     r = te.reduce_axis((0, 64), "k")
     c = te.compute(
         (64, 64), lambda i, j: te.sum(a[i, r].astype("float32") * b[r, j].astype("float32"), axis=r), name="C"
     )
-    names = cuda.get_wmma_intrin_group("shared", "global", "float16", "float32", False)
+    names = cuda.get_wmma_intrin_group(scope, "global", "float16", "float32", False)
 
     def steps(s: Schedule) -> None:
         block = s.get_block("C")
@@ -270,7 +269,7 @@ def wmma_matmul() -> tir.PrimFunc:
         sums = s.cache_write(block, 0, "wmma.accumulator")
         s.reverse_compute_at(sums, j0)
         for operand, letter in ((0, "a"), (1, "b")):
-            tile = s.cache_read(block, operand, "shared")
+            tile = s.cache_read(block, operand, scope)
             fragment = s.cache_read(block, operand, f"wmma.matrix_{letter}")
             s.compute_at(fragment, k0)
             s.compute_at(tile, k0)
@@ -288,6 +287,17 @@ def wmma_matmul() -> tir.PrimFunc:
 
 
 @kernel
+def wmma_matmul() -> tir.PrimFunc:
+    return on_matrix_units("shared")
+
+
+@kernel
+def wmma_dynamic_shared() -> tir.PrimFunc:
+    """The same with dynamic shared memory, whose parts are addressed in one array of bytes."""
+    return on_matrix_units("shared.dyn")
+
+
+@kernel
 def asynchronous_pipeline() -> tir.PrimFunc:
     """A product whose tiles are copied by cp.async while the ones before are multiplied."""
     s = Schedule(tiled(64, 64, 128))
@@ -302,7 +312,7 @@ def asynchronous_pipeline() -> tir.PrimFunc:
 
 OPTIONS: dict[str, dict[str, Any]] = {"asynchronous_pipeline": {"tir.use_async_copy": True}}
 """Options of the pass context for kernels that need some."""
-ONLY_CUDA = ("wmma_matmul", "asynchronous_pipeline")
+ONLY_CUDA = ("wmma_matmul", "wmma_dynamic_shared", "asynchronous_pipeline")
 
 
 def built(name: str, target: str) -> Any:

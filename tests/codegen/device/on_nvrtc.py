@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import tilewright as tvm
 from tests.codegen.device.kernels import KERNELS, built, elementwise, source
 from tests.codegen.device.random_kernels import programs
+from tests.meta_schedule.test_tensor_core import product, rule, space_of
 from tilewright import tir
 from tilewright.codegen.backend import back_end_of
 from tilewright.codegen.source.cuda.nvrtc import nvrtc
@@ -167,3 +169,15 @@ def test_compile_cuda() -> None:
     assert compiler is not None and {75, 80, 90} <= set(compiler.architectures())
     with pytest.raises(TVMError, match="it compiles for .*80"):
         compiler.compile(code, "compute_20")
+
+
+def test_designs_on_matrix_units() -> None:
+    """What MultiLevelTilingTensorCore makes of a product, with dynamic shared memory and copies ahead of their use."""
+    for given in ({}, {"use_software_pipeline": True}):
+        space, random = space_of(product(k=128), rule(**given)), Random(0)
+        for _ in range(3):
+            schedule = space.schedule(space.draw(random))
+            for asynchronous in (False, True):
+                with tvm.transform.PassContext(config={"tir.use_async_copy": asynchronous}):
+                    built = tvm.build(schedule.mod, target="cuda -arch=sm_80")
+                assert "wmma::mma_sync(" in built.imported_modules[0].get_source()

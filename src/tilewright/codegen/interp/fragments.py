@@ -38,8 +38,9 @@ class Fragments:
     ) -> None:
         """Loads a fragment from memory, whose rows, or columns, are `stride` elements apart. leads: whether this thread is the first of
         its warp, so that its accesses count."""
-        places = self._places(source, shape, stride, layout, leads, written=False)
-        self._part(fragment, index, shape, written=True)[:] = source.storage.data[places]
+        part = self._part(fragment, index, shape, written=True)
+        places = self._places(source, part.dtype, shape, stride, layout, leads, written=False)
+        part[:] = source.storage.data.view(part.dtype)[places]
 
     def store(
         self, fragment: Pointer, index: int, shape: tuple[int, int], to: Pointer, stride: int, layout: str, leads: bool
@@ -47,8 +48,8 @@ class Fragments:
         """Stores a fragment to memory."""
         values = self._part(fragment, index, shape)
         if leads:
-            places = self._places(to, shape, stride, layout, leads, written=True)
-            to.storage.data[places] = values
+            places = self._places(to, values.dtype, shape, stride, layout, leads, written=True)
+            to.storage.data.view(values.dtype)[places] = values
 
     def multiply(self, *parts: tuple[Pointer, int]) -> None:
         """d = a * b + c. parts: (storage, index) of d, a, b and c. Floats are summed in 32 bits at least; integers
@@ -83,12 +84,20 @@ class Fragments:
         return found
 
     def _places(
-        self, pointer: Pointer, shape: tuple[int, int], stride: int, layout: str, leads: bool, written: bool
+        self,
+        pointer: Pointer,
+        dtype: np.dtype[Any],
+        shape: tuple[int, int],
+        stride: int,
+        layout: str,
+        leads: bool,
+        written: bool,
     ) -> Array:
-        """The numbers of the elements in memory, (rows, columns). Raises InterpError out of bounds, and for reads of what was not
-        written."""
+        """The numbers of the elements in memory, (rows, columns), counted in elements of `dtype`: the memory may be one of bytes. Raises
+        InterpError out of bounds, and for reads of what was not written."""
         storage, (rows, columns) = pointer.storage, shape
-        first = pointer.offset // storage.data.itemsize
+        elements = storage.data.view(dtype).size
+        first = pointer.offset // dtype.itemsize
         if layout not in ROWS:
             raise InterpError(f"the layout of a matrix is {' or '.join(ROWS)}, but {layout!r} was given")
         length = rows if ROWS[layout] else columns
@@ -97,11 +106,12 @@ class Fragments:
         i, j = np.indices((rows, columns))
         places: Array = first + (j * stride + i if ROWS[layout] else i * stride + j)
         low, high = int(places.min()), int(places.max())
-        if low < 0 or high >= storage.data.size:
+        if low < 0 or high >= elements:
             raise InterpError(
-                f"a matrix of elements {low} to {high} is outside of {storage.name}, which has {storage.data.size}"
+                f"a matrix of elements {low} to {high} is outside of {storage.name}, which has {elements}"
             )
-        if storage.ready is not None:
+        # As for other accesses, nothing is known of elements of another size than the storage's.
+        if storage.ready is not None and storage.data.itemsize == dtype.itemsize:
             if written:
                 storage.ready[places] = True
             elif not storage.ready[places].all():
@@ -110,7 +120,7 @@ class Fragments:
                 )
         if leads and self.races.on and self.races.iteration >= 0:
             for k in places.reshape(-1).tolist():
-                note(self.races, storage, k * storage.data.itemsize, written, storage.name)
+                note(self.races, storage, k * dtype.itemsize, written, storage.name)
         return places
 
 

@@ -61,7 +61,8 @@ class DeviceCalls(DeviceMathematics):
     def on_access_ptr(self, e: Call) -> Text:
         annotation, data, offset = e.args[0], e.args[1], e.args[2]
         assert isinstance(data, Var)
-        base = self.pointer_to(data, self.dialect.stored(annotation.dtype.element), data.name)
+        element = annotation.dtype.element
+        base = self.pointer_to(data, self.dialect.stored(element), f"{data.name}_{element}")
         lanes = annotation.dtype.lanes
         by = self.index(offset)
         return self.moved(base, Text(f"{by.at(PRODUCT)} * {lanes}", PRODUCT) if lanes > 1 and by != "0" else by)

@@ -4,6 +4,8 @@ requires.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.ir import DataType, IntImm, IRModule, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
@@ -11,7 +13,7 @@ from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const_true
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Ramp, Var
+from tilewright.tir.expr import BufferLoad, Call, Ramp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Stmt
 from tilewright.tir.transform.base import prim_func_pass
@@ -33,6 +35,10 @@ class _Find(Visitor):
         if scope_of(s.buffer_var) == SCOPE:
             self.found.append(s)
         self.visit(s.body)
+
+
+_ADDRESSES = {"tvm_access_ptr": 1, "ptx_cp_async": 0, "ptx_cp_async_bulk": 0, "ptx_ldmatrix": 5}
+"""Intrinsic -> which argument is an address in shared memory; the offset follows it."""
 
 
 class _Move(Mutator):
@@ -63,6 +69,21 @@ class _Move(Mutator):
             return self.rebuild(s)
         buffer, indices = self._access(s.buffer, s.indices)
         return BufferStore(buffer, self.visit(s.value), indices, s.predicate, s.span)
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        """Calls that take an address and an offset behind it, in elements."""
+        at, dtype = _ADDRESSES.get(e.intrinsic, -1), e.dtype
+        if at < 0 or e.args[at] not in self.offsets:
+            return self.rebuild(e)
+        if e.intrinsic == "tvm_access_ptr":
+            dtype = e.args[0].dtype
+        size = dtype.bytes * dtype.lanes
+        if not size or self.offsets[e.args[at]] % size:
+            return self.rebuild(e)
+        args = [*mutate_tuple(self.visit, e.args[:at]), self.data, *mutate_tuple(self.visit, e.args[at + 1 :])]
+        args[at + 1] = add(args[at + 1], IntImm(args[at + 1].dtype, self.offsets[e.args[at]] // size))
+        return Call(e.dtype, e.op, tuple(args), e.span)
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> Stmt:
