@@ -74,15 +74,16 @@ class _Move(Mutator):
     def _call(self, e: Call) -> Any:
         """Calls that take an address and an offset behind it, in elements."""
         at, dtype = _ADDRESSES.get(e.intrinsic, -1), e.dtype
-        if at < 0 or e.args[at] not in self.offsets:
+        data = e.args[at] if at >= 0 else None
+        if not isinstance(data, Var) or data not in self.offsets:
             return self.rebuild(e)
         if e.intrinsic == "tvm_access_ptr":
             dtype = e.args[0].dtype
         size = dtype.bytes * dtype.lanes
-        if not size or self.offsets[e.args[at]] % size:
+        if not size or self.offsets[data] % size:
             return self.rebuild(e)
         args = [*mutate_tuple(self.visit, e.args[:at]), self.data, *mutate_tuple(self.visit, e.args[at + 1 :])]
-        args[at + 1] = add(args[at + 1], IntImm(args[at + 1].dtype, self.offsets[e.args[at]] // size))
+        args[at + 1] = add(args[at + 1], IntImm(args[at + 1].dtype, self.offsets[data] // size))
         return Call(e.dtype, e.op, tuple(args), e.span)
 
     @on(Allocate)
