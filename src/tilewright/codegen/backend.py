@@ -177,6 +177,7 @@ _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
     "c": LazyBackEnd("tilewright.codegen.source.c.backend", toolchain="tilewright.codegen.source.c.toolchain"),
     "interp": LazyBackEnd("tilewright.codegen.interp.backend"),
     "cuda": LazyBackEnd("tilewright.codegen.source.cuda.backend", toolchain="tilewright.codegen.source.cuda.backend"),
+    "nvptx": LazyBackEnd("tilewright.codegen.llvm.nvptx", toolchain="tilewright.codegen.llvm_version"),
     "opencl": LazyBackEnd("tilewright.codegen.source.opencl.backend"),
     "metal": LazyBackEnd("tilewright.codegen.source.metal.backend"),
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import subprocess
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 import tilewright as tvm
-from tests.codegen.device.kernels import KERNELS, built, elementwise, source
+from tests.codegen.device.kernels import KERNELS, ONLY_CUDA, built, elementwise, source
 from tests.codegen.device.random_kernels import programs
 from tests.meta_schedule.test_tensor_core import product, rule, space_of
 from tilewright import tir
@@ -181,3 +184,32 @@ def test_designs_on_matrix_units() -> None:
                 with tvm.transform.PassContext(config={"tir.use_async_copy": asynchronous}):
                     built = tvm.build(schedule.mod, target="cuda -arch=sm_80")
                 assert "wmma::mma_sync(" in built.imported_modules[0].get_source()
+
+
+def assembled(ptx: str, path: Path) -> None:
+    """AssertionError if ptxas refuses PTX."""
+    (path / "k.ptx").write_text(ptx)
+    folders = [Path(p) / "cuda_nvcc" / "bin" for p in importlib.import_module("nvidia").__path__]
+    ptxas = next(f / "ptxas" for f in folders if (f / "ptxas").exists())
+    done = subprocess.run(
+        [ptxas, "-arch=sm_80", path / "k.ptx", "-o", path / "k.cubin"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_ptx_of_llvm(tmp_path: Path) -> None:
+    """The target nvptx: kernels and random programs."""
+    for name in KERNELS:
+        if name not in (*ONLY_CUDA, "int8_dot", "histogram"):
+            assembled(source(name, "nvptx -mcpu=sm_80"), tmp_path)
+    target, count = Target("nvptx -mcpu=sm_80"), 0
+    back_end: Any = back_end_of(target)
+    for _, kernels in programs(0, 200, target):
+        try:
+            text = back_end.source(kernels, target)
+        except TVMError as error:
+            assert "a GPU has no such functions" in str(error)
+            continue
+        assembled(text, tmp_path)
+        count += 1
+    assert count > 50
