@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-cuda-source test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -44,6 +44,11 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 
 test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels and of random programs, compiled by NVRTC (minutes)
 	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py
+
+# The architecture is that of the GPU of this machine.
+test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
+	DEVICE_TARGET="cuda -arch=sm_$$($(BIN)/python -c 'import tilewright as tvm; print(tvm.cuda(0).compute_version.replace(".", ""))')" \
+	  $(BIN)/python -m pytest -q tests/codegen/device/on_devices.py
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
 	$(BIN)/python -m tests.codegen.llvm.every_float
@@ -169,8 +174,8 @@ build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 	@touch $@
 
 # pyopencl's loader reads the folder PYOPENCL_HOME first.
-ON_POCL = PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread basic" \
-  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/opencl/on_programs.py
+ON_POCL = DEVICE_TARGET="opencl -supports_float16=0" PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread basic" \
+  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py
 test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions, compiled programs and models (minutes)
 	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)
 	SHARED=0 LD_LIBRARY_PATH=$(OPENCL)/plain $(ON_POCL)
