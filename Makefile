@@ -174,7 +174,7 @@ build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 	@touch $@
 
 # pyopencl's loader reads the folder PYOPENCL_HOME first.
-ON_POCL = DEVICE_TARGET="opencl -supports_float16=0" PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread basic" \
+ON_POCL = DEVICE_TARGET="opencl -supports_float16=0" PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread pthread" \
   PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py
 test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions, compiled programs and models (minutes)
 	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)

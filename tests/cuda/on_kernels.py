@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -68,6 +69,25 @@ def test_launches_in_streams(fake: Fake) -> None:
     np.testing.assert_array_equal(out.numpy(), x * 3)
     DEV.set_raw_stream(None)
     DEV.free_raw_stream(stream)
+
+
+def test_threads(fake: Fake) -> None:
+    """Each with arrays and a stream of its own."""
+    module = of_ptx()
+
+    def work(k: int) -> None:
+        stream = DEV.create_raw_stream()
+        DEV.set_raw_stream(stream)
+        for i in range(50):
+            x = np.full(64, k * 100 + i, "float32")
+            there, out = nd.array(x, DEV), nd.empty((64,), device=DEV)
+            module["scale"](there, out, 2.0, 64, 4, 16)
+            np.testing.assert_array_equal(out.numpy(), x * 2)
+        DEV.set_raw_stream(None)
+        DEV.free_raw_stream(stream)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 def test_dynamic_shared_memory(fake: Fake) -> None:

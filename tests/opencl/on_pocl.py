@@ -7,13 +7,14 @@ import gc
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import nd, rpc, te
+from tilewright import nd, rpc, te, tir
 from tilewright.runtime import Module
 from tilewright.runtime.device_module import LaunchedKernel, device_module
 from tilewright.runtime.found_devices import found_devices
@@ -50,6 +51,20 @@ KERNELS = [
 ]
 
 
+def launch(path: str, x: nd.NDArray, y: nd.NDArray) -> None:
+    """What the server of the test offers."""
+    tvm.runtime.load_module(path).get_function("scale", query_imports=True)(x, y, 3.0, 4, 1, 4)
+
+
+@pytest.fixture(scope="session", name="server", autouse=True)
+def _server() -> Iterator[rpc.Server]:
+    """Its process is a copy of this one, made before this one uses OpenCL: drivers do not survive that."""
+    tvm.register_func("tests.opencl.launch", launch, override=True)
+    server = rpc.Server("127.0.0.1", 0, silent=True)
+    yield server
+    server.terminate()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield
@@ -64,7 +79,7 @@ def _module() -> Module:
 
 
 def test_attributes() -> None:
-    assert DEV.exist and OTHER.exist and not tvm.opencl(2).exist
+    assert DEV.exist and OTHER.exist and not tvm.opencl(2).exist and tvm.runtime.enabled("opencl")
     assert DEV.device_name and DEV.driver_version and DEV.warp_size == 1
     assert (DEV.compute_version, DEV.api_version) == ("3.0", 300)
     dimensions = DEV.max_thread_dimensions
@@ -163,6 +178,51 @@ def test_the_clock(module: Module) -> None:
     assert 0 < few.min < many.min < 1
 
 
+def test_threads(module: Module) -> None:
+    """Each with arrays and a stream of its own, and all with one kernel, whose arguments are set one by one."""
+
+    def work(k: int) -> None:
+        stream = DEV.create_raw_stream()
+        DEV.set_raw_stream(stream)
+        for i in range(30):
+            x = np.full(64, k * 100 + i, "float32")
+            there, out = nd.array(x, DEV), nd.empty((64,), device=DEV)
+            module["scale"](there, out, 2.0, 64, 4, 16)
+            np.testing.assert_array_equal(out.numpy(), x * 2)
+        DEV.set_raw_stream(None)
+        DEV.free_raw_stream(stream)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_compiled_programs() -> None:
+    """A product in tiles, which are read through dynamic local memory."""
+    n = 64
+    a, b = (te.placeholder((n, n), name=name) for name in "ab")
+    k = te.reduce_axis((0, n), "k")
+    sch = tir.Schedule(
+        te.create_prim_func([a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], k), name="c")])
+    )
+    product = sch.get_block("c")
+    (i0, i1), (j0, j1), (k0, k1) = (sch.split(loop, [None, 8]) for loop in sch.get_loops(product))
+    sch.reorder(i0, j0, i1, j1, k0, k1)
+    for loop, axis in ((i0, "blockIdx.y"), (j0, "blockIdx.x"), (i1, "threadIdx.y"), (j1, "threadIdx.x")):
+        sch.bind(loop, axis)
+    for operand in (0, 1):
+        tile = sch.cache_read(product, operand, "shared.dyn")
+        sch.compute_at(tile, k0)
+        for loop, axis in zip(sch.get_loops(tile)[-2:], ("threadIdx.y", "threadIdx.x"), strict=True):
+            sch.bind(loop, axis)
+    built = tvm.build(sch.mod, target="opencl")
+    rng = np.random.default_rng(5)
+    x, y = rng.random((n, n), "float32"), rng.random((n, n), "float32")
+    for device in (DEV, OTHER):
+        out = nd.empty((n, n), device=device)
+        built(nd.array(x, device), nd.array(y, device), out)
+        np.testing.assert_allclose(out.numpy(), x @ y, rtol=1e-4)
+
+
 def test_no_memory_and_no_device() -> None:
     with pytest.raises(MemoryError) as caught:
         nd.empty((1 << 20, 1 << 20), device=DEV)
@@ -215,14 +275,15 @@ def test_source_that_does_not_build() -> None:
     assert re.fullmatch(r"opencl\(0\) \(.*\) cannot build the kernels: CL_BUILD_PROGRAM_FAILURE \(-11\)", lines[0])
     assert "use of undeclared identifier 'y'" in str(caught.value)
     assert lines[-3:] == ["    1 | __kernel void f(__global float* x) {", ">   2 |   x[0] = y;", "    3 | }"]
+    there, other = nd.empty((1,), device=DEV), LaunchedKernel("g", ("handle",), AXES)
     with pytest.raises(ValueError, match=r"the code on opencl\(0\) has no kernel `g`"):
-        device_module("opencl", "opencl", [b"__kernel void f() {}"], [LaunchedKernel("g", (), AXES)])["g"](1, 1)
+        device_module("opencl", "opencl", [b"__kernel void f() {}"], [other])["g"](there, 1, 1)
     with pytest.raises(ValueError, match=r"opencl\(0\) loads code in the form opencl, not ptx"):
-        device_module("opencl", "ptx", [b""], [LaunchedKernel("g", (), AXES)])["g"](1, 1)
+        device_module("opencl", "ptx", [b""], [other])["g"](there, 1, 1)
     np.testing.assert_array_equal(nd.array(np.float32([1, 2])).numpy(), [1, 2])
 
 
-def test_libraries_and_sessions(module: Module, tmp_path: Path) -> None:
+def test_libraries_and_sessions(module: Module, server: rpc.Server, tmp_path: Path) -> None:
     """Kernels in an exported library, and arrays and launches in a process of their own."""
     a = te.placeholder((4,), name="a")
     host = tvm.build(te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="b")]), target="llvm")
@@ -233,20 +294,10 @@ def test_libraries_and_sessions(module: Module, tmp_path: Path) -> None:
     there, out = nd.array(x, DEV), nd.empty((4,), device=DEV)
     here.get_function("scale", query_imports=True)(there, out, 2.0, 4, 1, 4)
     np.testing.assert_array_equal(out.numpy(), x * 2)
-    tvm.register_func("tests.opencl.launch", launch, override=True)
-    server = rpc.Server("127.0.0.1", 0, silent=True)
-    try:
-        remote = rpc.connect("127.0.0.1", server.port, session_timeout=120)
-        device = remote.cl(0)
-        assert device.exist and device.device_name == DEV.device_name and not remote.cl(5).exist
-        far, result = nd.array(x, device), nd.empty((4,), "float32", device)
-        np.testing.assert_array_equal(far.copyto(nd.empty((4,), "float32", remote.cpu(0))).numpy(), x)
-        remote.get_function("tests.opencl.launch")(str(tmp_path / "kernels.so"), far, result)
-        np.testing.assert_array_equal(result.numpy(), x * 3)
-    finally:
-        server.terminate()
-
-
-def launch(path: str, x: nd.NDArray, y: nd.NDArray) -> None:
-    """What the server of the test offers."""
-    tvm.runtime.load_module(path).get_function("scale", query_imports=True)(x, y, 3.0, 4, 1, 4)
+    remote = rpc.connect("127.0.0.1", server.port, session_timeout=120)
+    device = remote.cl(0)
+    assert device.exist and device.device_name == DEV.device_name and not remote.cl(5).exist
+    far, result = nd.array(x, device), nd.empty((4,), "float32", device)
+    np.testing.assert_array_equal(far.copyto(nd.empty((4,), "float32", remote.cpu(0))).numpy(), x)
+    remote.get_function("tests.opencl.launch")(str(tmp_path / "kernels.so"), far, result)
+    np.testing.assert_array_equal(result.numpy(), x * 3)

@@ -97,7 +97,7 @@ std::string compile_cuda(const std::string& source, const CudaDevice& device) {
   if (!serves && !newest) fail("RuntimeError", "%s compiles for no device of compute capability %d.%d, such as %s", nvrtc.library.name().c_str(), wanted / 10, wanted % 10, device.text().c_str());
   Program program{nvrtc};
   if (const int code = nvrtc.create(&program.handle, source.c_str(), "kernels.cu", 0, nullptr, nullptr)) fail("RuntimeError", "NVRTC makes no program: %s", nvrtc.error_string(code));
-  std::vector<std::string> options = {serves ? format("--gpu-architecture=sm_%d", wanted) : format("--gpu-architecture=compute_%d", newest), "--std=c++17", "--default-device"};
+  std::vector<std::string> options = {serves ? format("--gpu-architecture=sm_%d", wanted) : format("--gpu-architecture=compute_%d", newest), "--std=c++17"};
   for (size_t i = 1; i < parts.size(); ++i) options.push_back(parts[i]);
   std::vector<const char*> given;
   for (const std::string& option : options) given.push_back(option.c_str());

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
-from tilewright.runtime.device import DEVICES_OF_A_SESSION
+from tilewright.runtime.device import DEVICES_OF_A_SESSION, Device
 from tilewright.runtime.linking.module_source import HELD, ModuleSource
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func, register_func
@@ -489,8 +489,10 @@ def system_lib(symbol_prefix: str = "") -> Module:
 
 
 def enabled(target: str) -> bool:
-    """Whether code for a target can run in this process."""
-    return target.split()[0] in ("llvm", "cpu", "c", "stackvm") if target else False
+    """Whether code for a target can run in this process: on the CPU, or on a device that is here."""
+    name = (target.split() or [""])[0]
+    kind = Device.DEVICE_NAME_TO_TYPE.get("cuda" if name == "gpu" else name, Device.kDLCPU)
+    return name in ("llvm", "cpu", "c", "stackvm") or (kind != Device.kDLCPU and Device(kind, 0).exist)
 
 
 def num_threads() -> int:

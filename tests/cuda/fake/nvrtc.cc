@@ -26,7 +26,11 @@ FAKE int nvrtcCreateProgram(Program** program, const char* source, const char*, 
 }
 FAKE int nvrtcDestroyProgram(Program** program) { return delete *program, *program = nullptr, 0; }
 FAKE int nvrtcCompileProgram(Program* p, int count, const char* const* options) {
-  for (int i = 0; i < count; ++i) p->options += std::string(i ? " " : "") + options[i];
+  for (int i = 0; i < count; ++i) {
+    const std::string option = options[i];
+    if (option.rfind("--gpu-architecture=", 0) && option.rfind("--std=", 0) && option.rfind("-I", 0)) return p->log = "nvrtc: error: unrecognized option " + option, 5;
+    p->options += (i ? " " : "") + option;
+  }
   const size_t error = p->source.find("#error");
   if (error == std::string::npos) return p->code = compiled(*p), 0;
   size_t line = 1;

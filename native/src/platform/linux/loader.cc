@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <atomic>
+#include <climits>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -19,18 +21,16 @@ namespace {
 
 const char kHere = 0;  // in the runtime's library, whose path the loader knows
 
-// That of a program is what it was started by, which may be a name without its folder.
-std::string own_path() {
+// Found while the library is loaded, since a program may leave the folder that a relative path begins at. That of a program that contains
+// the runtime is what it was started by, which may be a name without its folder.
+const std::string kOwnPath = [] {
   Dl_info info;
   const std::string path = dladdr(&kHere, &info) ? info.dli_fname : "";
-  char whole[4096];
-  const ssize_t n = path.find('/') == std::string::npos ? readlink("/proc/self/exe", whole, sizeof whole) : 0;
-  return n > 0 ? std::string(whole, static_cast<size_t>(n)) : path;
-}
-std::string own_folder() {
-  std::string path = own_path();
-  return path.substr(0, path.rfind('/'));
-}
+  char whole[PATH_MAX];
+  if (!path.empty() && path[0] == '/') return path;
+  return realpath(path.find('/') == std::string::npos ? "/proc/self/exe" : path.c_str(), whole) ? std::string(whole) : path;
+}();
+std::string own_folder() { return kOwnPath.substr(0, kOwnPath.rfind('/')); }
 
 // An ELF shared object made in memory that needs two libraries and holds nothing.
 bool open_root(const std::string& first, const std::string& second) {
@@ -122,7 +122,7 @@ void* open_library(const std::string& path) {
   } else if (why.find("undefined symbol: TVM") != std::string::npos) {
     // It was linked to no runtime. Making ours global would break a tvm-ffi that is imported later, so the
     // library and ours are opened as the two dependencies of one root, which is the scope of its look-ups.
-    if (open_root(path, own_path()))
+    if (open_root(path, kOwnPath))
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     if (const char* text = dlerror()) why = text;
   }
