@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 
-from tilewright.codegen.backend import back_end_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target, host_cpu, list_tags, register_tag
 from tilewright.target.cpu import _CPU_FEATURES, SCHEDULED_THREADS
@@ -148,13 +147,6 @@ def test_triples_are_targets(triple: str) -> None:
     target = Target(f"{triple} -num-cores=3")
     assert (target.kind.name, target.triple, target.cpu.threads) == ("llvm", TRIPLES[triple], 3)
     assert Target(f"c -mtriple={triple}").triple == TRIPLES[triple] or "-" not in triple
-
-
-def test_the_processor_beside_a_device() -> None:
-    with pytest.raises(
-        TVMError, match="target kind 'cuda'.*The processor of the same machine is nvidia/jetson-orin-nano-cpu"
-    ):
-        back_end_of(Target("nvidia/jetson-orin-nano"))
 
 
 def test_machines_of_makers() -> None:

@@ -46,9 +46,12 @@ def run(libraries: dict[str, Path], name: str, signature: Signature = kernels.SI
 
 
 def test_times_alternate_with_those_of_the_best(runner: LocalRunner, libraries: dict[str, Path]) -> None:
-    same, slow, alone = runner.run(
-        [run(libraries, "right"), run(libraries, "slow"), Run(libraries["slow"], kernels.SIGNATURE)]
-    )
+    slow, alone = runner.run([run(libraries, "slow"), Run(libraries["slow"], kernels.SIGNATURE)])
+    # Twenty nanoseconds: on a loaded machine, a library may seem to be slower than itself, and is not measured further then.
+    for _ in range(10):
+        (same,) = runner.run([run(libraries, "right")])
+        if len(same.beside) >= 6:
+            break
     assert same.failure is slow.failure is alone.failure is None
     assert min(len(same.seconds), len(same.beside)) >= 6
     assert 0.6 < statistics.median(same.seconds) / statistics.median(same.beside) < 1.6

@@ -17,7 +17,6 @@ from tilewright.support.errors import TVMError
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
 from tilewright.target.kinds import kind_named
-from tilewright.target.tag import tag_named
 
 if TYPE_CHECKING:
     from tilewright.ir.transform import Pass
@@ -224,10 +223,8 @@ def back_end_of(target: Target, what: str = "build") -> BackEnd:
     kind = target.kind.name
     found = _BACK_ENDS.get(kind)
     if found is None:
-        own = f". The processor of the same machine is {target.tag}-cpu" if tag_named(f"{target.tag}-cpu") else ""
-        raise TVMError(
-            f"{what}: there is no code generator for target kind {kind!r}; there are ones for {', '.join(sorted(_BACK_ENDS))}{own}"
-        )
+        known = ", ".join(sorted(_BACK_ENDS))
+        raise TVMError(f"{what}: there is no code generator for target kind {kind!r}; there are ones for {known}")
     if isinstance(found, BackEnd):
         return found
     try:
