@@ -103,7 +103,7 @@ def test_a_call_goes_to_the_stream_of_the_tensors(stream: int) -> None:
 
 
 def test_dlpack_orders_streams(stream: int) -> None:
-    """An exporter is told where the tensor will be used; ours makes that stream wait, and the CPU does not."""
+    """The consumer passes its stream when it asks for a tensor. That stream waits for ours; the CPU does not wait."""
     there = nd.array(np.float32([1, 2]), DEV)
     FAKE.calls()
     there.__dlpack__(stream=stream)

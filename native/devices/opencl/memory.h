@@ -26,7 +26,7 @@ class Memory {
   // For a tensor like this one. Throws MemoryError with what was asked and what there is.
   void* allocate(const DLTensor& like, size_t bytes);
   void release(void* data);
-  // Where [address, address + bytes) lies. Throws where that is no memory of the device; `what` says whose it is.
+  // The allocation that contains [address, address + bytes). Throws if the device has none; the message begins with `what`.
   Place find(void* address, size_t bytes, const char* what);
   // Sets an argument of a kernel to an address.
   cl_int set_arg(cl_kernel kernel, cl_uint index, void* address, const char* what);

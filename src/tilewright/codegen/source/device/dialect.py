@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,7 +28,7 @@ Rule = Callable[[Any, Any, Any], Text]
 """From (dialect, emitter of the kernel, call) to the operand."""
 
 
-class Dialect:
+class Dialect(ABC):
     """A language of kernels. One object writes one text, and collects what the text begins with.
 
     Derived classes give the tables and override what their language writes in another way.
@@ -119,57 +120,57 @@ class Dialect:
         cast = text.startswith(f"({kind})") and text.strength >= UNARY
         return text if called or cast else Text(f"({kind}){text.at(UNARY)}", UNARY)
 
+    @abstractmethod
     def floating(self, value: float, dtype: DataType) -> Text:
         """A literal, rounded to its type."""
-        raise NotImplementedError
 
     # --- vectors
 
+    @abstractmethod
     def lane(self, text: Text, dtype: DataType, k: int) -> Text:
         """Lane k of a vector, which must be a name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def joined(self, dtype: DataType, lanes: Sequence[str]) -> Text:
         """A vector of its lanes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def splat(self, dtype: DataType, text: Text) -> Text:
         """A vector of equal lanes."""
-        raise NotImplementedError
 
     def sign(self, sign: str, a: Text, b: Text, dtype: DataType, strength: int) -> Text:
         """Two vectors with an operator between."""
         return Text(f"{a.at(strength)} {sign} {b.at(strength + 1)}", strength)
 
+    @abstractmethod
     def compared(self, sign: str, a: Text, b: Text, dtype: DataType) -> Text:
         """A vector of truth values: two vectors of `dtype` compared."""
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, condition: Text, a: Text, b: Text, dtype: DataType) -> Text:
         """Lanes of a where a vector of truth values holds, else of b."""
-        raise NotImplementedError
 
+    @abstractmethod
     def convert(self, text: Text, source: DataType, to: DataType) -> Text:
         """A value in another type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reinterpret(self, text: Text, source: DataType, to: DataType) -> Text:
         """The bits of a value in another type."""
-        raise NotImplementedError
 
     # --- functions
 
+    @abstractmethod
     def function(self, name: str, dtype: DataType, args: Sequence[Text]) -> Text:
         """A function of floats on float32 or float64 values. Raises Refused for functions that the language lacks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def extreme(self, name: str, dtype: DataType, a: Text, b: Text) -> Text:
         """The larger or the smaller value ("max", "min"); NaN where either is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def floor_division(self, name: str, dtype: DataType, a: Text, b: Text) -> Text:
         """floordiv or floormod of integers whose signs are not known."""
-        raise NotImplementedError
 
     def dot(self, e: Call, a: Text, b: Text, c: Text) -> Text:
         """c plus the dot product of four bytes by four bytes."""
@@ -183,9 +184,9 @@ class Dialect:
         """The name of a conversion of bits that the language has functions for, which the text then defines; None for others."""
         return None
 
+    @abstractmethod
     def count_bits(self, name: str, dtype: DataType, a: Text) -> Text:
         """popcount or clz of a scalar, as an int32."""
-        raise NotImplementedError
 
     # --- memory
 
@@ -213,27 +214,27 @@ class Dialect:
     def qualifier(self, scope: str) -> str:
         return ""
 
+    @abstractmethod
     def constant(self, element: str, name: str, values: Sequence[str]) -> None:
         """Defines an array of constants before the kernels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dynamic(self, name: str, element: str, emitter: KernelEmitter) -> str:
         """Declares the dynamic shared memory of a kernel. Returns the type of its elements in the declaration."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scalar_parameter(self, kind: str, name: str, place: int) -> str:
         """The declaration of a parameter that is a number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pointer_parameter(self, element: str, name: str, const: bool, alone: bool, place: int) -> str:
         """The declaration of a parameter in global memory. const: it is only read; alone: no other parameter overlaps it."""
-        raise NotImplementedError
 
     # --- threads and kernels
 
+    @abstractmethod
     def head(self, emitter: KernelEmitter, symbol: str, threads: Sequence[int] | None) -> str:
         """The declaration of a kernel, without the brace. threads: the extents of threadIdx, if they are constant."""
-        raise NotImplementedError
 
     @staticmethod
     def declared(before: str, params: Sequence[str]) -> str:
@@ -241,17 +242,17 @@ class Dialect:
         line = f"{before}({', '.join(params)})"
         return line if len(line) <= 110 else before + "(\n    " + ",\n    ".join(params) + ")"
 
+    @abstractmethod
     def axis(self, tag: str) -> str:
         """The index of a block or a thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def barrier(self, scope: str) -> str:
         """A statement that waits for other threads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def atomic_add(self, pointer: Text, value: Text, dtype: DataType, scope: str) -> Text:
         """Adds to an element, and returns what it was."""
-        raise NotImplementedError
 
     def shuffle(self, name: str, dtype: DataType, args: Sequence[Text]) -> Text:
         """tvm_warp_shuffle, _up or _down of (mask, value, which, width, warp size)."""
