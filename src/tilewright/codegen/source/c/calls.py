@@ -187,13 +187,6 @@ class CallEmitter(MemoryEmitter):
 
     # --- choices and addresses
 
-    def on_choose(self, e: Call) -> Text:
-        condition, a, b = e.args
-        return self.lazy(self.expr(condition), lambda: self.expr(a), lambda: self.expr(b), e.dtype)
-
-    def on_likely(self, e: Call) -> Text:
-        return self.expr(e.args[0])
-
     def on_address_of(self, e: Call) -> Text:
         load = e.args[0]
         if not isinstance(load, BufferLoad):

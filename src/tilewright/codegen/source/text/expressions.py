@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.codegen.source.text.operands import CHOICE, CONNECTION, PRODUCT, RELATION, SUM, UNARY, Text, string
 from tilewright.codegen.source.text.writer import Writer
 from tilewright.ir import DataType, PrimExpr, structural_equal
-from tilewright.tir import Add, And, Let, Mul, Not, Select, StringImm, Sub, Var
+from tilewright.tir import Add, And, Call, Let, Mul, Not, Select, StringImm, Sub, Var
 from tilewright.tir.scalars import BINARY
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ STRENGTH: dict[type, int] = {Add: SUM, Sub: SUM, Mul: PRODUCT}
 
 class Expressions(Writer):
     """Rules for variables, signs and choices, as a part of a function's emitter."""
+
+    def on_choose(self, e: Call) -> Text:
+        condition, a, b = e.args
+        return self.lazy(self.expr(condition), lambda: self.expr(a), lambda: self.expr(b), e.dtype)
+
+    def on_likely(self, e: Call) -> Text:
+        return self.expr(e.args[0])
 
     in_index = False
     """Whether an index is being computed. An index is in bounds, so its arithmetic does not wrap around."""
