@@ -10,6 +10,7 @@ from tilewright.target.generic_func import (
     get_native_generic_func,
     override_native_generic_func,
 )
+from tilewright.target.gpu import GpuFacts, MatrixUnit, Occupancy
 from tilewright.target.kinds import KINDS, TargetKind, register_kind, remove_kind
 from tilewright.target.target import Target, list_tags, register_tag
 from tilewright.target.virtual_device import CompilationConfig, VirtualDevice, make_compilation_config
@@ -35,6 +36,9 @@ __all__ = [
     "CompilationConfig",
     "CpuFacts",
     "GenericFunc",
+    "GpuFacts",
+    "MatrixUnit",
+    "Occupancy",
     "Target",
     "TargetKind",
     "VirtualDevice",

@@ -24,6 +24,7 @@ from tilewright.target.cpu import (
     sve_bits,
     sve_feature,
 )
+from tilewright.target.gpu import GpuFacts, gpu_facts
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
 from tilewright.target.tag import known_tags, remember, tag_named
@@ -62,7 +63,7 @@ class Target:
     Raises TVMError on unknown kinds, options, CPU names and CPU features.
     """
 
-    __slots__ = ("_facts", "_features", "attrs", "host", "keys", "kind", "tag")
+    __slots__ = ("_facts", "_features", "_gpu", "attrs", "host", "keys", "kind", "tag")
 
     kind: TargetKind
     attrs: Mapping[str, Any]
@@ -71,6 +72,7 @@ class Target:
     tag: str
     _features: frozenset[str] | None
     _facts: CpuFacts | None
+    _gpu: GpuFacts | None
 
     _stack: ClassVar[threading.local] = threading.local()
 
@@ -89,6 +91,7 @@ class Target:
             self.host = Target(host)
         self._features = None
         self._facts = None
+        self._gpu = None
         return self
 
     def _parse(self, target: str | Mapping[str, Any]) -> None:
@@ -260,6 +263,16 @@ class Target:
                 facts.vector_bits = width
             self._facts = facts
         return self._facts
+
+    # --- the GPU of a target for one
+
+    @property
+    def gpu(self) -> GpuFacts:
+        """The facts that schedules for GPUs and the analysis of kernels ask for. Raises TVMError for kinds that are no GPUs, and for
+        architectures that are not written like "sm_80"."""
+        if self._gpu is None:
+            self._gpu = gpu_facts(self.kind.name, self.attrs, self.tag)
+        return self._gpu
 
     # --- classic accessors
 
