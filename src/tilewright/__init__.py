@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         tir,
         topi,
         tuning,
+        vta,
     )
     from tilewright.driver import build, lower
     from tilewright.ir import DataType, IRModule, instrument, transform
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     "arith", "auto_scheduler", "autotvm", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node",
-    "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning",
+    "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning", "vta",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",

@@ -1,4 +1,5 @@
-"""Scripts written for TVM, run on this package: `import tvm`, and every module below it, mean `tilewright`.
+"""Scripts written for TVM, run on this package: `import tvm`, and every module below it, mean `tilewright`; `import vta` means
+`tilewright.vta`.
 
 python -m tilewright.as_tvm script.py args...     runs a script
 python -m tilewright.as_tvm -m module args...     runs a module (`-m pytest tests`, `-m pdb script.py`)
@@ -19,19 +20,19 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-ALIAS, OWN = "tvm", "tilewright"
+ALIASES = {"tvm": "tilewright", "vta": "tilewright.vta"}
 USAGE = "usage: python -m tilewright.as_tvm [-m module | script.py] args..."
 
 
 def _real(name: str) -> types.ModuleType | None:
     """The module of this package that an alias stands for: a module file, or one that a package holds by name."""
-    path = OWN + name[len(ALIAS) :]
+    alias, _, below = name.partition(".")
+    path = f"{ALIASES[alias]}.{below}" if below else ALIASES[alias]
     if path in sys.modules:
         return sys.modules[path]
-    parent, _, last = path.rpartition(".")
-    if not parent:
+    if not below:
         return importlib.import_module(path)
-    holder = _real(ALIAS + parent[len(OWN) :])
+    holder, last = _real(name.rpartition(".")[0]), path.rpartition(".")[2]
     if holder is None:
         return None
     # A package may call another of its modules by this name: `tvm.nd` is the module runtime.ndarray.
@@ -47,7 +48,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `tvm.x.y` as the very module object `tilewright.x.y`."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != ALIAS and not fullname.startswith(ALIAS + "."):
+        if fullname.partition(".")[0] not in ALIASES:
             return None
         module = _real(fullname)
         if module is None:
@@ -75,14 +76,15 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Makes `tvm` mean this package from now on. Raises ImportError where another tvm has been imported already."""
-    loaded = sys.modules.get(ALIAS)
-    if loaded is not None and loaded.__name__ != OWN:
-        raise ImportError(
-            f"tvm has been imported already, from {getattr(loaded, '__file__', 'elsewhere')};"
-            " import tilewright.as_tvm before it",
-            name=ALIAS,
-        )
+    """Makes `tvm` and `vta` mean this package from now on. Raises ImportError where others of these names have been imported already."""
+    for alias, own in ALIASES.items():
+        loaded = sys.modules.get(alias)
+        if loaded is not None and loaded.__name__ != own:
+            raise ImportError(
+                f"{alias} has been imported already, from {getattr(loaded, '__file__', 'elsewhere')};"
+                " import tilewright.as_tvm before it",
+                name=alias,
+            )
     if not any([isinstance(finder, _Alias) for finder in sys.meta_path]):
         sys.meta_path.insert(0, _Alias())
 
@@ -90,7 +92,7 @@ def install() -> None:
 def uninstall() -> None:
     """Ends what `install` began; modules that hold the package under another name keep it."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Alias)]
-    for name in [n for n in sys.modules if n == ALIAS or n.startswith(ALIAS + ".")]:
+    for name in [n for n in sys.modules if n.partition(".")[0] in ALIASES]:
         del sys.modules[name]
 
 

@@ -1,0 +1,16 @@
+"""A configurable accelerator for tensor programs: its instruction set, its simulators, its driver. `import vta` in classic programs."""
+
+from __future__ import annotations
+
+from tilewright.support import lazy
+
+lazy.declare(
+    __name__,
+    {
+        "Configuration": f"{__name__}.configuration:Configuration",
+        "Environment": f"{__name__}.environment:Environment",
+        "get_env": f"{__name__}.environment:get_env",
+    },
+)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
