@@ -12,7 +12,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.meta_schedule.plans import KernelPlans, decisions_of
 from tilewright.meta_schedule.trace_space import TraceSpace
 from tilewright.node import structural_equal
-from tilewright.scheduling.cpu.whole_kernel import schedule_kernel
+from tilewright.scheduling.whole_kernel import schedule_kernel
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 

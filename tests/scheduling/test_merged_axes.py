@@ -11,7 +11,7 @@ from tilewright import te, tir, topi
 from tilewright.codegen import interp
 from tilewright.ir import IntImm
 from tilewright.scheduling import KernelPlan, schedule_kernel
-from tilewright.scheduling.cpu.long_rows import merge_rows
+from tilewright.scheduling.long_rows import merge_rows
 from tilewright.target import Target
 from tilewright.tir import Block, PrimFunc
 from tilewright.tir.schedule import Schedule

@@ -35,6 +35,10 @@ dimensions. LOOPS: loops over flat buffers; the back end carries out or ignores 
 and explicit vectors."""
 
 
+CPU_RULES, GPU_RULES, NO_RULES = "cpu", "gpu", ""
+"""Families of schedule rules: vectors and tiles for the caches of a CPU; threads of a GPU; none."""
+
+
 class Code(NamedTuple):
     """Functions as text in the language of a back end. effort: the level of optimisation, on the scale of the back end."""
 
@@ -80,9 +84,9 @@ class BackEnd(ABC):
     """Version of the generated code, for back ends outside this package: the cache keeps code of each version apart."""
     takes: ClassVar[str] = VECTORS
     """The stage to which programs are lowered before they are emitted: BLOCKS, LOOPS or VECTORS."""
-    scheduled: ClassVar[bool] = True
-    """Whether models are compiled in layouts and tiles for the CPU of the target. Otherwise operators are only fused, and kernels are as
-    the operators define them."""
+    rules: ClassVar[str] = CPU_RULES
+    """The family of schedule rules that kernels of models get (`scheduling`). Layouts of models depend on it, too. NO_RULES: operators are
+    only fused, and kernels are as the operators define them."""
     packed: ClassVar[bool] = True
     """Whether `build` takes packed functions, which the driver's pipeline for hosts makes. Otherwise it takes the lowered functions."""
     linkable: ClassVar[bool] = True
@@ -254,8 +258,11 @@ def evaluate(func: PrimFunc, arrays: Sequence[Any]) -> None:
 __all__ = [
     "AOT",
     "BLOCKS",
+    "CPU_RULES",
+    "GPU_RULES",
     "IS_SCHEDULED",
     "LOOPS",
+    "NO_RULES",
     "VECTORS",
     "BackEnd",
     "Code",

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from tilewright.codegen.backend import BackEnd, Code, Loaded, back_end_of
+from tilewright.codegen.backend import GPU_RULES, BackEnd, Code, Loaded, back_end_of
 from tilewright.ir import BaseFunc, CallingConv, IRModule
 from tilewright.runtime import Device
 from tilewright.runtime.device_module import LaunchedKernel, device_module
@@ -27,7 +27,7 @@ class DeviceBackEnd(BackEnd):
     loads: ClassVar[str]
     """The format of `image` by its name in the device's runtime, such as "ptx"."""
     launches: ClassVar[bool] = True
-    scheduled: ClassVar[bool] = False
+    rules: ClassVar[str] = GPU_RULES
 
     @abstractmethod
     def source(self, kernels: IRModule, target: Target) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.tir.schedule import Fallback
 
 Value = TypeVar("Value", int, str, tuple[int, ...])
 
@@ -77,6 +78,58 @@ class Decisions:
         return {**self.refused, **dict.fromkeys(sorted(missing), "there is no such decision")}
 
 
+class KernelDecisions(Decisions):
+    """The decisions of one kernel: first those of its computes, then those of its schedule."""
+
+    def __init__(self, target: Target | str, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(target, given)
+        self.fallbacks: list[Fallback] = []
+        """What the last schedule does without, and why."""
+        self._of_computes: dict[str, Decision] | None = None
+
+    def begin_schedule(self) -> None:
+        """The decisions of computes are complete. What a schedule decided before is forgotten: a kernel may be scheduled again."""
+        if self._of_computes is None:
+            self._of_computes = dict(self.decisions)
+        self.decisions = dict(self._of_computes)
+
+    def takes_computes_of(self, other: KernelDecisions) -> bool:
+        """Whether computes ask for what they asked the other plan for, and hear the same. Then their program is the same, and the
+        decisions are this plan's too."""
+        decided = other.decisions if other._of_computes is None else other._of_computes
+        for name, decision in decided.items():
+            if (
+                name in other.refused
+                or self.given.get(name, None if decision.by == "given" else decision.value) != decision.value
+            ):
+                return False
+        self.decisions = {n: d._replace(by="given" if n in self.given else d.by) for n, d in decided.items()}
+        return True
+
+    def refuse_schedule(self, why: str) -> bool:
+        """Takes back what is given for the schedule; `unfit` says why. False if nothing is."""
+        names = [n for n in self.given if n not in (self._of_computes or {}) and n in self.decisions]
+        self.refused.update({n: why for n in names if self.decisions[n].by == "given"})
+        for n in names:
+            del self.given[n]
+        return bool(names)
+
+    def choose(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
+        """The value of a decision. A name that was decided before gets a number, as names of blocks do."""
+        block, _, what = name.rpartition(".")
+        number, found = 1, name
+        while found in self.decisions:
+            found, number = f"{block}_{number}.{what}", number + 1
+        return super().choose(found, model, choices)
+
+    def once(self, name: str, model: Value, choices: Callable[[], Iterable[Value]]) -> Value:
+        """The value of a decision that is the same for all of a kernel."""
+        if name in self.decisions:
+            value: Value = self.decisions[name].value
+            return value
+        return super().choose(name, model, choices)
+
+
 def _value(given: Any) -> Any:
     """A value of JSON as decisions have it: lists are tuples."""
     return tuple([_value(v) for v in given]) if isinstance(given, (list, tuple)) else given
@@ -95,4 +148,4 @@ def _listed(values: Sequence[Any]) -> str:
     return f"{shown}, ... ({len(values)} in all)" if len(values) > 8 else shown
 
 
-__all__ = ["Decision", "Decisions"]
+__all__ = ["Decision", "Decisions", "KernelDecisions"]

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.scheduling.cpu.whole_kernel import scheduled
 from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.scheduling.whole_kernel import scheduled
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import PrimFunc

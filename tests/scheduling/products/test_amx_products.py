@@ -13,7 +13,7 @@ from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import run
 from tilewright.scheduling import KernelPlan, schedule_kernel, scheduled
-from tilewright.scheduling.cpu.block_views import KernelView
+from tilewright.scheduling.block_views import KernelView
 from tilewright.scheduling.cpu.tile_products import tile_of
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import KINDS

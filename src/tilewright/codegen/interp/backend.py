@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tilewright.codegen.backend import BLOCKS, Code
+from tilewright.codegen.backend import BLOCKS, NO_RULES, Code
 from tilewright.codegen.hosted import HostedBackEnd, Kernel
 from tilewright.codegen.interp.values import InterpError
 from tilewright.ir import IRModule
@@ -24,7 +24,7 @@ class Interpreted(HostedBackEnd):
     kind: ClassVar[str] = "interp"
     forms: ClassVar[tuple[str, ...]] = ("py", "json")
     takes: ClassVar[str] = BLOCKS
-    scheduled: ClassVar[bool] = False
+    rules: ClassVar[str] = NO_RULES
     packed: ClassVar[bool] = True
 
     def emit(self, mod: IRModule, target: Target) -> Code:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.backend import Code, back_end_of, host_target
+from tilewright.codegen.backend import CPU_RULES, NO_RULES, Code, back_end_of, host_target
 from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.steps import step
@@ -56,11 +56,14 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
     checks = PassContext.current().config.get("relay.check_bounds", False)
     narrow = NARROW[precision()]
     mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
-    # Back ends without schedules get kernels as operators define them, so passes for CPUs are left out.
-    plain = config is not None and not back_end_of(config.targets[0]).scheduled
+    # Back ends without schedules get kernels as operators define them. Layouts for CPUs are for programs that run on CPUs alone.
+    rules = {CPU_RULES} if config is None else {back_end_of(t).rules for t in config.targets}
 
     def tuned(*passes: Any) -> tuple[Any, ...]:
-        return () if plain else passes
+        return () if NO_RULES in rules else passes
+
+    def on_cpus(*passes: Any) -> tuple[Any, ...]:
+        return passes if rules == {CPU_RULES} else ()
 
     passes: list[Any] = [
         transform.ToGraphNormalForm(),
@@ -69,35 +72,34 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         qnn.transform.Legalize(),
         qnn.transform.CanonicalizeOps(),
         transform.SimplifyInference(),
-        *tuned(transform.TransposedConvolutions()),
+        *on_cpus(transform.TransposedConvolutions()),
         transform.FoldConstant(),
         transform.DynamicToStatic(),
         transform.CanonicalizeOps(),
-        *tuned(transform.ProductsOfWindows()),
+        *on_cpus(transform.ProductsOfWindows()),
         transform.SimplifyExpr(),
         transform.FoldConstant(),
-        *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr(), transform.ProductsBeforeResizes()),
+        *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),
+        *on_cpus(transform.ProductsBeforeResizes()),
         *mixed,
-        *tuned(transform.ProductsOfBytes()),
+        *on_cpus(transform.ProductsOfBytes()),
         transform.EliminateCommonSubexpr(),
-        *tuned(
-            transform.ApplyTemplates(),
-            transform.CombineSmallProducts(),
-            transform.CombineSmallConvolutions(),
-            transform.SliceSplits(),
+        *on_cpus(transform.ApplyTemplates()),
+        *tuned(transform.CombineSmallProducts(), transform.CombineSmallConvolutions(), transform.SliceSplits()),
+        *on_cpus(
             transform.ImageViews(),
             transform.AlterOpLayout(),
             transform.FlattenRows(),
             transform.PackDense(),
-            transform.SimplifyExpr(),
-            transform.FoldConstant(),
-            transform.PackWinograd(),
-            transform.FuseAttention(),
-            transform.WriteHalos(),
         ),
+        *tuned(transform.SimplifyExpr(), transform.FoldConstant()),
+        *on_cpus(transform.PackWinograd()),
+        *tuned(transform.FuseAttention()),
+        *on_cpus(transform.WriteHalos()),
         *devices,
         transform.FuseOps(),
-        *tuned(*([transform.SplitBatch()] if alone else []), transform.WidenKernels()),
+        *on_cpus(*([transform.SplitBatch()] if alone else [])),
+        *tuned(transform.WidenKernels()),
         *([AutoSchedulerLayoutRewrite(config.targets[0])] if alone and config is not None and asks_records() else []),
     ]
     return Passes(passes, name="relay.build")

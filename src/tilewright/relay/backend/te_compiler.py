@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.codegen.backend import IS_SCHEDULED, back_end_of
+from tilewright.codegen.backend import IS_SCHEDULED, NO_RULES, back_end_of
 from tilewright.ir import IRModule, Op
 from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.byoc.external import external_tensors, is_external, symbol_of
@@ -264,7 +264,7 @@ class TECompiler:
     def _plan(self, digest: bytes | None) -> KernelPlan | None:
         """A new plan with the decisions for the kernel in the file of the option `relay.plans`; None if the target's back end takes no
         schedules."""
-        if not back_end_of(self.target).scheduled:
+        if back_end_of(self.target).rules == NO_RULES:
             return None
         if digest is None or self.kept is None:
             return KernelPlan(self.target)
@@ -272,7 +272,7 @@ class TECompiler:
 
     def _record(self, digest: bytes | None) -> Record | None:
         """The record that the decisions of `_plan` come from."""
-        if digest is None or self.kept is None or not back_end_of(self.target).scheduled:
+        if digest is None or self.kept is None or back_end_of(self.target).rules == NO_RULES:
             return None
         return self.kept.record(digest.hex(), self.target.text_for_all)
 

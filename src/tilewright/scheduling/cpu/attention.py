@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cost import divisors, unroll_factor
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import schedule_injective
 from tilewright.scheduling.cpu.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial

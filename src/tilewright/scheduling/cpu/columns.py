@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView
+from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.epilogue import attach_epilogue
 from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target

@@ -14,8 +14,8 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cost import MAX_COLUMNS, MAX_ROWS, divisors, image_tile, tile_cost, unroll_factor
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width

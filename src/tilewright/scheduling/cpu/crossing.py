@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, steps_by_one, uses
+from tilewright.scheduling.block_views import BlockView, KernelView, steps_by_one, uses
 from tilewright.target import Target
 from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar, Min
 from tilewright.tir.schedule import LoopRV

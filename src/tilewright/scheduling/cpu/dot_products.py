@@ -7,7 +7,7 @@ one vector, are tensorized.
 from __future__ import annotations
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.block_views import BlockView, uses
+from tilewright.scheduling.block_views import BlockView, uses
 from tilewright.scheduling.instructions import DotProduct, dot_product
 from tilewright.target import Target
 from tilewright.tir import FloorMod, PrimExpr

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from functools import partial
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.block_views import KernelView
+from tilewright.scheduling.block_views import KernelView
+from tilewright.scheduling.cpu.forms import dynamic_height
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
-from tilewright.scheduling.cpu.rules import has_own_loops, inline_producers, schedule_cpu
+from tilewright.scheduling.cpu.rules import has_own_loops, schedule_cpu, stays
+from tilewright.scheduling.inlining import inline_producers
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, Schedule
@@ -25,7 +27,7 @@ def schedule_versions(sch: Schedule, target: Target, plan: KernelPlan) -> Schedu
     root = sch.get_block("root")
     versions = [root]
     (func,) = sch.state.functions.values()
-    height = plan.dynamic_height
+    height = dynamic_height(plan)
     if rounds_up(sch.get(root), func.buffer_map.values(), height):
         if plan.once("dynamic.versions", 2, lambda: (1, 2)) == 2:
             versions = sch.add_version(root, height, 2 * height, IN_TILES)
@@ -50,7 +52,7 @@ def schedule_symbolic(sch: Schedule, target: Target, plan: KernelPlan, root: Blo
     whole = attempt(sch, plan, lambda s: schedule_cpu(s, target, plan, root), "the rules for static sizes")
     if whole is not sch:
         return whole
-    inline_producers(KernelView(sch, plan, root))
+    inline_producers(KernelView(sch, plan, root), stays)
     for name in [block.name for block in KernelView(sch, plan, root).blocks()]:
         rule = partial(_schedule_block, name=name, target=target, plan=plan, root=root)
         sch = attempt(sch, plan, rule, f"vectors and threads of {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of
+from tilewright.scheduling.block_views import BlockView, KernelView, extent_of
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.tir import Buffer, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule

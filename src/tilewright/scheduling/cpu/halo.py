@@ -15,9 +15,9 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm
-from tilewright.scheduling.cpu.block_views import HALO, KernelView, extent_of
-from tilewright.scheduling.cpu.long_rows import has_roles
+from tilewright.scheduling.block_views import HALO, KernelView, extent_of
 from tilewright.scheduling.cpu.sharing import shares
+from tilewright.scheduling.long_rows import has_roles
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, BufferStore, Call, SeqStmt
 from tilewright.tir.schedule import BlockRV, Schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize

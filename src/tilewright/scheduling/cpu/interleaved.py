@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView
+from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV

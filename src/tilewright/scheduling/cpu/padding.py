@@ -15,8 +15,8 @@ from __future__ import annotations
 from math import gcd
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.target import Target
 from tilewright.tir import BufferStore, Call
 from tilewright.tir.schedule import LoopRV

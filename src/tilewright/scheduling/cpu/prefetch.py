@@ -10,7 +10,7 @@ The data that an epilogue reads besides the sums (a residual) is fetched during 
 from __future__ import annotations
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.cpu.block_views import KernelView
+from tilewright.scheduling.block_views import KernelView
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.transform.memory.software_prefetch import EARLY, PANELS, tensors_of
 

@@ -11,8 +11,8 @@ from collections import Counter
 from math import prod
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
 from tilewright.target import Target

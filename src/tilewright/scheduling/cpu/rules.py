@@ -15,8 +15,10 @@ injective      all other blocks: vectors on the last axis, threads on the outer 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.attention import attention_stages, schedule_attention
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
 from tilewright.scheduling.cpu.crossing import crossing_of
@@ -26,15 +28,12 @@ from tilewright.scheduling.cpu.rows import schedule_rows
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
+from tilewright.scheduling.inlining import inline_producers
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import BlockRV, Schedule
-from tilewright.topi.stages import MATERIALIZE
 
-LARGEST = 256
-"""The number of uses of variables in a block up to which producers are inlined into it: gathers at gathered places, each of which reads
-its place several times, would grow exponentially."""
 REPEATED = 4
 """The number of uses of an index from which on it is computed once and stored."""
 
@@ -48,7 +47,7 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
         # Tensors without elements: there is nothing to run faster.
         return
     keep_rows(view, target)
-    inline_producers(view)
+    inline_producers(view, stays)
     reductions = [b for b in view.blocks() if b.reduction]
     winograd, attention = winograd_product(view), attention_stages(view)
     if winograd is not None:
@@ -125,26 +124,14 @@ def keep_rows(view: KernelView, target: Target) -> None:
             view.sch.reverse_compute_inline(block.rv)
 
 
-def inline_producers(view: KernelView) -> None:
-    """Inline element-wise blocks into their consumers, where this repeats no expensive work."""
-    outputs = view.outputs()
-    for block in view.blocks():
-        if block.name in outputs or not block.is_injective or MATERIALIZE in block.block.annotations:
-            continue
-        consumers = view.consumers(block)
-        if len(consumers) == 1 and consumers[0].is_padding and crossing_of(block, view.plan.target) is not None:
-            # Whole tiles are transposed; a border around them would cut them off.
-            continue
-        repeated = any([c.reduction or c.is_opaque for c in consumers])
-        if block.has_condition and repeated:
-            continue
-        if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
-            continue
-        if any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers]):
-            continue
-        inlined = BlockView(view.sch, block.rv)  # with what was inlined into it
-        if any([inlined.size_in(c) > LARGEST for c in consumers]):
-            continue
-        # Refused for an opaque consumer, or one that takes the buffer's address: the block keeps its own loops.
-        with view.sch.tried(f"{block.name} inlined into its readers"):
-            view.sch.compute_inline(block.rv)
+def stays(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) -> bool:
+    """Whether a block is computed apart: where whole tiles of it are transposed, or inlined expensive work would be repeated."""
+    if len(consumers) == 1 and consumers[0].is_padding and crossing_of(block, view.plan.target) is not None:
+        # A border around whole tiles would cut them off.
+        return True
+    repeated = any([c.reduction or c.is_opaque for c in consumers])
+    if block.has_condition and repeated:
+        return True
+    if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
+        return True
+    return any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers])

@@ -13,8 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import KernelView, divisor_of, extent_of
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.block_views import KernelView, divisor_of, extent_of
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 

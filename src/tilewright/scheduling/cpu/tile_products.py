@@ -18,8 +18,8 @@ from typing import Any
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import FloatImm, IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView, uses
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, uses
 from tilewright.scheduling.cpu.contraction import is_contraction
 from tilewright.scheduling.cpu.epilogue import vectorize_tile
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads

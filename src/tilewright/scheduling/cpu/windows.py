@@ -17,8 +17,8 @@ from math import prod
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cost import divisors
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.sharing import shares, useful_threads

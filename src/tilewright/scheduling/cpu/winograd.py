@@ -14,8 +14,8 @@ images, a group is part of an image, or several whole images, of which the last 
 from __future__ import annotations
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cost import MAX_ROWS, divisors, register_tile, unroll_factor
-from tilewright.scheduling.cpu.block_views import BlockView, KernelView, divisor_of
 from tilewright.scheduling.cpu.contraction import tile_widths
 from tilewright.scheduling.winograd import winograd_plan
 from tilewright.target import Target

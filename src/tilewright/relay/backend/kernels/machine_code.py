@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tilewright.codegen.backend import AOT, IS_SCHEDULED, Code, back_end_of
+from tilewright.codegen.backend import AOT, IS_SCHEDULED, NO_RULES, Code, back_end_of
 from tilewright.codegen.device import is_launched
 from tilewright.driver import lower_for
 from tilewright.ir import GlobalVar, IRModule
@@ -23,23 +23,16 @@ from tilewright.support import cache as disk
 from tilewright.support.processors import usable_processors
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
-from tilewright.tir.schedule.default_gpu import DefaultGPUSchedule
 
 Progress = Callable[[int, int, str], None]
 
 
 def scheduled(func: PrimFunc, target: Target, plan: KernelPlan | None = None) -> PrimFunc:
-    """The kernel's PrimFunc, scheduled by the plan (by default: by the cost model), if the target's back end takes schedules. It runs as
-    a pass, which instruments see. Kernels for GPUs that are not bound to threads get one thread for each element of a block."""
-    back_end = back_end_of(target)
-    if func.attrs.get(IS_SCHEDULED) or not (back_end.scheduled or back_end.launches):
+    """The kernel's PrimFunc, scheduled by the plan (by default: by the cost model), if the target's back end has rules for it. It runs as
+    a pass, which instruments see."""
+    if func.attrs.get(IS_SCHEDULED) or back_end_of(target).rules == NO_RULES:
         return func
     gvar = GlobalVar(str(func.attrs["global_symbol"]))
-    if back_end.launches:
-        with target:
-            bound = DefaultGPUSchedule()(IRModule({gvar: func}))[gvar]
-        assert isinstance(bound, PrimFunc)
-        return bound
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return mod.with_functions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import CPU_RULES, back_end_of
 from tilewright.ir.transform import PassContext
 from tilewright.node import structural_hash
 from tilewright.relay.backend.kernels.tensor_graph import TensorGraph
@@ -24,7 +24,7 @@ def recorded(
 ) -> tuple[te.Schedule, list[te.Tensor]] | None:
     """(the schedule of a primitive function's tensors, its parameters); None where the option is not set, or the current DispatchContext
     knows none."""
-    if not asks_records() or not back_end_of(target).scheduled:
+    if not asks_records() or back_end_of(target).rules != CPU_RULES:
         return None
     from tilewright.auto_scheduler.relay_integration import TracingEnvironment, scheduled_kernel
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.backend import back_end_of
+from tilewright.codegen.backend import CPU_RULES, back_end_of
 from tilewright.ir import IRModule, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.node import deep_recursion, structural_hash
@@ -31,7 +31,7 @@ def AutoSchedulerLayoutRewrite(target: Target) -> Pass:
     """
 
     def run(func: Function, mod: IRModule) -> Function:
-        if not asks_records() or not back_end_of(target).scheduled:
+        if not asks_records() or back_end_of(target).rules != CPU_RULES:
             return func
         with deep_recursion(), target:
             return _Packed(target).rewritten_function(func)

@@ -163,7 +163,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def decided_block(self, types: Sequence[Type], model: int, divides: int | None = None) -> int:
         """The channel block of the result: the plan's if there is one, else `model`."""
         plan = scheduling.graph_plan.graph_plan()
-        return model if plan is None else plan.block(self.problem(*types), model, vector_lanes(), divides)
+        return model if plan is None else plan.forms.block(self.problem(*types), model, vector_lanes(), divides)
 
     def in_groups(
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
@@ -221,7 +221,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         widths = sorted({SIDE * group, 2 * SIDE, SIDE}, reverse=True)
         fits = [b for b in widths if (o // self.groups) % b == 0]
         plan = scheduling.graph_plan.graph_plan()
-        block_out = fits[0] if plan is None else plan.tile_block(self.problem(*types), fits)
+        block_out = fits[0] if plan is None else plan.forms.tile_block(self.problem(*types), fits)
         return self.on_blocks(types[1], o, block_in, f"{block_in // group}i{block_out}o{group}i", block_out)
 
     def on_blocks(self, weight: Type, filters: int, block_in: int, weights: str, block_out: int) -> LayoutChoice:

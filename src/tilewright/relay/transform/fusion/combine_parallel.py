@@ -237,7 +237,7 @@ class _SmallProducts(_Dense):
             *lead, columns = static_shape(call) or ()
             weight = constant_of(call.args[1])
             assert weight is not None
-            return plan.joins_product(
+            return plan.forms.joins_product(
                 prod(lead), weight.shape[1 - self.along(call)], columns, 8 * weight.dtype.itemsize
             )
 
@@ -283,7 +283,9 @@ class _SmallConvolutions(_Conv2D):
         first = card_of(calls[0], Convolution)
         sums = prod((static_shape(calls[0].args[1]) or ())[1:])
         problem = first.problem(*[a.checked_type for a in calls[0].args])
-        return portable_plan().joins_convolutions(problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes])
+        return portable_plan().forms.joins_convolutions(
+            problem, [s[1] for s in shapes], [prod(s) * sums for s in shapes]
+        )
 
 
 def _is_joined(call: Call, used: Users) -> bool:

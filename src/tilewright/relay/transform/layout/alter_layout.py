@@ -321,7 +321,7 @@ def _panel(data: Expr, by_columns: np.ndarray, along: bool) -> int:
     rows = None if shape is None else prod(shape[:-1])
     inner, columns = by_columns.shape
     plan = portable_plan()
-    return plan.panel(rows, inner, columns, by_columns.itemsize, along)
+    return plan.forms.panel(rows, inner, columns, by_columns.itemsize, along)
 
 
 def PackDense() -> Pass:

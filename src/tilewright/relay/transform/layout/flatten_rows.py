@@ -34,7 +34,7 @@ ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
     """Whether the rows of all leading axes together fill register tiles better than those of the last two axes."""
     plan = graph_plan()
-    return plan is not None and plan.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits))
+    return plan is not None and plan.forms.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits))
 
 
 class _FlattenRows:

@@ -72,7 +72,7 @@ def write_halos(func: Function, plan: GraphPlan) -> Function:
 def _by_producer(readers: Sequence[Expr], plan: GraphPlan) -> bool:
     """Whether the producer writes the halo for all convolutions that read its result."""
     found = [(card_of(r, Convolution), [tensor_of(a) for a in r.args]) for r in readers if isinstance(r, Call)]
-    return all([plan.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])
+    return all([plan.forms.halo_by_producer(card.problem(*types), types[0].dtype.bits) for card, types in found])
 
 
 def padding_of(call: Call) -> Padding | None:

@@ -82,7 +82,7 @@ def in_blocks(call: Call, block_in: int, block_out: int, have: bool, compared: b
     if plan is None:
         return True
     windows = _windows(call) if compared else None
-    return plan.in_blocks(
+    return plan.forms.in_blocks(
         card.problem(call.args[0].checked_type, call.args[1].checked_type), windows, block_in, block_out, have
     )
 

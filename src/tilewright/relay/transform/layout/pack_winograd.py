@@ -43,7 +43,7 @@ def pack_winograd(call: Call) -> Expr | None:
     images, _, height, width, _ = result
     assert isinstance(height, int) and isinstance(width, int)
     # A dynamic batch must already gain with one image.
-    plan = decided.winograd(channels, filters, (images if isinstance(images, int) else 1, height, width))
+    plan = decided.forms.winograd(channels, filters, (images if isinstance(images, int) else 1, height, width))
     if plan is None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)

@@ -264,7 +264,7 @@ def split_batch(func: Function) -> Function:
     layers = layers_of(order, batch, inputs)
     ends = ends_of(layers, order)
     shapes = [static_shape(p) or () for p in inputs]
-    found = plan.batch_split(shapes, [Traffic(x.moved, x.constants) for x in layers], ends)
+    found = plan.forms.batch_split(shapes, [Traffic(x.moved, x.constants) for x in layers], ends)
     if found is None:
         return func
     split = SplitLayers(found.images, layers[: found.layers], ends[found.layers])

@@ -46,7 +46,7 @@ def in_whole_groups(call: Call, data_type: str, settled: Callable[[Call], Expr])
     if inner % group == 0 and any([outer % d.lanes == 0 for d in found]):
         return None
     problem = GroupedBytes(inner, outer, result[2:], weight.shape[2:], max(card.strides) > 1)
-    filters = plan.filled_filters(card.problem(*[e.checked_type for e in call.args]), problem, found)
+    filters = plan.forms.filled_filters(card.problem(*[e.checked_type for e in call.args]), problem, found)
     if filters == 0:
         return None
     channels = -(-inner // group) * group

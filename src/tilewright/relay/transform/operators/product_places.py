@@ -257,7 +257,7 @@ def moved(call: Call, reads: Mapping[Expr, int]) -> Expr | None:
         return None
     plan, size = portable_plan(), prod(_shape(call)) // _shape(call)[product.axis]
     filters, summed = len(product.weight), len(parts) > 1
-    chosen = [plan.product_place(p.weight.shape[1], filters, size, p.steps, p.choices(), summed) for p in parts]
+    chosen = [plan.forms.product_place(p.weight.shape[1], filters, size, p.steps, p.choices(), summed) for p in parts]
     if not any([place.source for place in chosen]):
         return None
     made = [p.made(place, call) for p, place in zip(parts, chosen, strict=True) if place.source]

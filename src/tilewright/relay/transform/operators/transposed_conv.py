@@ -163,7 +163,7 @@ def _form(
     told = {"strides": strides, "padding": card.padding, "dilation": card.dilation, "groups": card.groups}
     shapes = [data.concrete_shape, weight.concrete_shape, [a.out for a in axes]]
     name = problem_name(call.operator.name, shapes, told, ["float32"])
-    return plan.transposed_form(name, Transposed(by_phases, by_offsets, kernel, strides, out))
+    return plan.forms.transposed_form(name, Transposed(by_phases, by_offsets, kernel, strides, out))
 
 
 def _product(call: Call, weight: Expr, shape: Sequence[int], axes: Sequence[_Axis], in_rows: bool) -> Expr:

@@ -38,7 +38,7 @@ def as_product(call: Call) -> Expr | None:
     strides, dilation, before, after = card.windows()
     if not line or set(dilation) != {1} or any([*before[:-1], *after[:-1]]):
         return None
-    if not portable_plan().copies_windows(window[-1], filters):
+    if not portable_plan().forms.copies_windows(window[-1], filters):
         return None
     source: Expr = call.args[0]
     if before[-1] or after[-1]:

@@ -5,7 +5,7 @@ Kernels with products or windows are not changed: their rules identify axes by t
 
 from __future__ import annotations
 
-from tilewright.scheduling.cpu.block_views import uses
+from tilewright.scheduling.block_views import uses
 from tilewright.tir import IterVar
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.facts.leaves import Leaf, leaves
