@@ -203,11 +203,12 @@ def test_defaults() -> None:
 
 def test_names_of_intrinsics() -> None:
     assert cuda.NAMES["WMMA_LOAD_16x16x16_F16_B_TRANS_DYN_INTRIN"] == "wmma_load_16x16x16_f16_b_trans_shared_dyn"
-    assert len(cuda.NAMES) == 43 and all([getattr(cuda, constant) == name for constant, name in cuda.NAMES.items()])
+    assert len(cuda.INTRINSICS.constants) == 43
+    assert all([getattr(cuda, constant) == name for constant, name in cuda.NAMES.items()])
     for name in cuda.NAMES.values():
         found = TensorIntrin.get(name)
         assert found is not None and len(found.desc.params) == len(found.impl.params)
-    assert cuda.intrinsic("wmma_load_4x4") is None
+    assert cuda.INTRINSICS.get("wmma_load_4x4") is None
 
 
 def fragments(lanes: int, fill: bool = True, stride: int = 16) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 from tilewright.codegen.interp.expr import ExprSource
 from tilewright.codegen.interp.lanes import TAGS, WARP, Cooperation, scope_of
 from tilewright.codegen.interp.values import InterpError
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.codegen.interp.warp_registers import TYPES
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
 
 
@@ -25,6 +26,7 @@ class CooperatingThreads(ExprSource):
 
     def __init__(self) -> None:
         self.has_fragments = False
+        self.has_copies = False
         self.axes: dict[str, tuple[str, Any]] = {}
         self.reducers: list[CommReducer] = []
 
@@ -49,7 +51,9 @@ class CooperatingThreads(ExprSource):
             return True
         look = Cooperation()
         look.visit(s)
-        if not look.found:
+        # Where threads are loops still, the loop of a warp around its instructions stands for these threads.
+        of_warp = look.on_registers and axis.thread_tag == "threadIdx.x"
+        if not look.found and not of_warp:
             return False
         self._block(s, axis, extent, also, look.extents)
         return True
@@ -77,6 +81,7 @@ class CooperatingThreads(ExprSource):
         self.depth += 1
         self.bound.append({})
         self.line("if False: yield")
+        self.line("copies = Copies(races)")
         self._axis(s, axis, extent, also)
         self.bound.pop()
         self.depth = depth
@@ -177,6 +182,51 @@ class CooperatingThreads(ExprSource):
         self.has_fragments = True
         parts = [f"({self.expr(e.args[i])}, {self.expr(e.args[i + 1])})" for i in range(0, 8, 2)]
         return f"fragments.multiply({', '.join(parts)})"
+
+    def _of_warp(self, kind: str, e: Call, args: str) -> str:
+        if self.lane is None:
+            raise InterpError(f"tir.{e.intrinsic} stands outside of the threads of a block")
+        return f"(yield ({kind!r}, {args}))"
+
+    def _moved(self, pointer: PrimExpr, offset: PrimExpr, dtype: DataType) -> str:
+        """A pointer and an offset in elements of a type."""
+        return f"{self.expr(pointer)}.moved({self.expr(offset)} * {dtype.bytes * dtype.lanes})"
+
+    def _call_ptx_ldmatrix(self, e: Call) -> str:
+        trans, count = self.expr(e.args[0]), self.expr(e.args[1])
+        to, row = self._moved(e.args[3], e.args[4], e.dtype), self._moved(e.args[5], e.args[6], e.dtype)
+        return self._of_warp("ldmatrix", e, f"{trans}, {count}, {to}, {row}")
+
+    def _call_ptx_mma(self, e: Call) -> str:
+        shape, a_layout, b_layout, *names = [str(getattr(x, "value", x)) for x in e.args[:6]]
+        if (a_layout, b_layout) != ("row", "col") or len(e.args) > 13:
+            raise InterpError(f"the interpreter has mma of row by col only, without operators: {e}")
+        kinds = [DataType(TYPES.get(name, name)) for name in names]
+        parts = [self._moved(e.args[i], e.args[i + 1], kind) for i, kind in zip((6, 8, 10), kinds, strict=True)]
+        return self._of_warp("mma", e, f"{shape!r}, {', '.join(map(repr, names))}, {', '.join(parts)}")
+
+    def _call_mma_fill(self, e: Call) -> str:
+        return f"fill_registers({self._moved(e.args[1], e.args[2], e.dtype)}, {self.kind(e.dtype)}, {self.expr(e.args[0])})"
+
+    def _call_mma_store(self, e: Call) -> str:
+        _, _, to, source, offset, stride = e.args
+        if self.lane is None:
+            raise InterpError("tir.mma_store stands outside of the threads of a block")
+        args = f"{self.expr(to)}, {self._moved(source, offset, e.dtype)}, {self.expr(stride)}, {self.kind(e.dtype)}"
+        return f"store_registers({args}, {self.lane}, races)"
+
+    def _call_ptx_cp_async(self, e: Call) -> str:
+        to, source = [self._moved(e.args[i], e.args[i + 1], e.dtype) for i in (0, 2)]
+        self.has_copies = True
+        return f"copies.copy({to}, {source}, {', '.join(map(self.expr, e.args[4:]))})"
+
+    def _call_ptx_commit_group(self, e: Call) -> str:
+        self.has_copies = True
+        return "copies.commit()"
+
+    def _call_ptx_wait_group(self, e: Call) -> str:
+        self.has_copies = True
+        return f"copies.wait({self.expr(e.args[0])})"
 
     def _call_tvm_warp_activemask(self, e: Call) -> str:
         return self.wrapped(str((1 << 32) - 1), e.dtype)

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.interp import intrinsics, values
+from tilewright.codegen.interp.async_copies import Copies
 from tilewright.codegen.interp.direct import Cells, elements, elements_at
 from tilewright.codegen.interp.fragments import Fragments
 from tilewright.codegen.interp.lanes import run_lanes, shared_storage, store_first
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Accessor, InterpError
+from tilewright.codegen.interp.warp_registers import fill_registers, store_registers
 
 _HELPERS = {
     name: getattr(values, name)
@@ -78,5 +80,6 @@ def bind_match(
 ENVIRONMENT = {
     "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": bind_match, "Cells": Cells,
     "InterpError": InterpError, "elements": elements, "elements_at": elements_at, "run_lanes": run_lanes, "shared_storage": shared_storage,
-    "store_first": store_first, "Tiles": Tiles, "Fragments": Fragments, **_HELPERS,
+    "store_first": store_first, "Tiles": Tiles, "Fragments": Fragments, "Copies": Copies, "fill_registers": fill_registers,
+    "store_registers": store_registers, **_HELPERS,
 }  # fmt: skip

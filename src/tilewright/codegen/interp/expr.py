@@ -442,7 +442,6 @@ class ExprSource:
         return "None"
 
     _call_prefetch = _call_tvm_storage_sync = _call_assume = _nothing
-    _call_ptx_commit_group = _call_ptx_wait_group = _nothing
     _call_start_profile_intrinsic = _call_end_profile_intrinsic = _nothing
 
     def _call_undef(self, e: Call) -> str:

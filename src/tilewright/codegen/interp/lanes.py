@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, allocate
+from tilewright.codegen.interp.warp_registers import INSTRUCTIONS
 from tilewright.ir import DataType
 from tilewright.node import Visitor, on
 from tilewright.tir import Allocate, AttrStmt, Block, Call, For, ForKind, IntImm, IterVar
@@ -28,14 +29,19 @@ OF_WARPS = frozenset(
 )
 """Intrinsics that the threads of a warp compute together. Where threads are loops still, a loop of warps does not say which threads."""
 
-_WARP_KINDS = frozenset({"at", "up", "down", "warp"})
+ON_REGISTERS = frozenset({"tir.ptx_mma", "tir.ptx_ldmatrix"})
+"""Instructions of a warp on the registers of its threads."""
+
+_WARP_KINDS = frozenset({"at", "up", "down", "warp", *INSTRUCTIONS})
 
 
 class Cooperation(Visitor):
-    """Finds whether the threads of a block cooperate below a statement, and the number of threads by tag."""
+    """Finds whether the threads of a block cooperate below a statement, and the number of threads by tag. on_registers: whether a warp
+    uses its registers together."""
 
     def __init__(self) -> None:
         self.found = False
+        self.on_registers = False
         self._launched = False
         self.extents: dict[str, Any] = {}
 
@@ -73,7 +79,8 @@ class Cooperation(Visitor):
     @on(Call)
     def _call(self, e: Call) -> None:
         name = getattr(e.op, "name", "")
-        self.found |= name in COOPERATION or (self._launched and name in OF_WARPS)
+        self.on_registers |= name in ON_REGISTERS
+        self.found |= name in COOPERATION or (self._launched and (name in OF_WARPS or name in ON_REGISTERS))
         self.visit_children(e)
 
 
@@ -133,14 +140,14 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
             except StopIteration:
                 waiting[k] = None
         turn = -turn
-        ready = _answer_warps(waiting, replies) or _answer_block(waiting, replies)
+        ready = _answer_warps(waiting, replies, races) or _answer_block(waiting, replies)
         first = waiting[ready[0]] if ready and races.on else None
         if first is not None and first[0] not in _WARP_KINDS:
             races.epoch += 1
     races.iteration, races.loop = before
 
 
-def _answer_warps(waiting: list[Any], replies: list[Any]) -> list[int]:
+def _answer_warps(waiting: list[Any], replies: list[Any], races: Races) -> list[int]:
     """Answers the warps whose threads all wait for each other. Returns these threads."""
     out: list[int] = []
     for first in range(0, len(waiting), WARP):
@@ -151,8 +158,14 @@ def _answer_warps(waiting: list[Any], replies: list[Any]) -> list[int]:
         kind = kinds.pop()
         if any([waiting[k] is None for k in group]):
             raise InterpError(f"only some threads of a warp reach a {_NAMES[kind]}")
+        if kind in INSTRUCTIONS:
+            if len(group) < WARP:
+                raise InterpError(f"{_NAMES[kind]} takes {WARP} threads, but the warp has {len(group)}")
+            INSTRUCTIONS[kind]([waiting[k][1:] for k in group], group.start, races)
         for k in group:
-            if kind != "warp":
+            if kind in INSTRUCTIONS:
+                replies[k] = None
+            elif kind != "warp":
                 replies[k] = waiting[_source(kind, k, group, int(waiting[k][2]), int(waiting[k][3]))][1]
         out += group
     return out
@@ -192,4 +205,6 @@ _NAMES = {
     "at": "shuffle",
     "up": "shuffle up",
     "down": "shuffle down",
+    "ldmatrix": "ldmatrix",
+    "mma": "mma",
 }

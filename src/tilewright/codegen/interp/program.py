@@ -107,6 +107,7 @@ class Program(CooperatingThreads):
         lines = ["def program(args, races, call_function, call_extern, match_arg):"]
         lines += ["    tiles = Tiles(races)"] if self.has_tiles else []
         lines += ["    fragments = Fragments(races)"] if self.has_fragments else []
+        lines += ["    copies = Copies(races)"] if self.has_copies else []
         numbers: list[int] = []
         for line in self.lines:
             numbers.append(len(lines) + 1)
@@ -401,7 +402,13 @@ class Program(CooperatingThreads):
             self.stmt(s.body)
             self.reducers.pop()
             return
+        if s.attr_key == "async_wait_inflight_count":
+            self.has_copies = True
+            self.line(f"copies.wait({self.expr(s.value)})")
         self.stmt(s.body)
+        if s.attr_key == "async_commit_queue_scope":
+            self.has_copies = True
+            self.line("copies.commit()")
 
     def _storage(self, data: Var, dtype: DataType, count: tuple[PrimExpr, ...]) -> None:
         scope = scope_of(data)

@@ -1,4 +1,5 @@
-"""The matrix units of NVIDIA's GPUs as tensor intrinsics: CUDA's wmma, by which a warp multiplies tiles in fragments.
+"""The matrix units of NVIDIA's GPUs as tensor intrinsics: CUDA's wmma, by which a warp multiplies tiles in fragments. mma.py has those by
+the PTX instruction mma; all names can be had from here.
 
 Names are as in wmma_load_16x16x16_f16_a_shared_dyn, wmma_sync_16x16x16_f16f16f32_trans, wmma_fill_16x16x16_f32 and
 wmma_store_16x16x16_f32_global, where "trans" stands for a second operand that is stored by columns (n, k).
@@ -6,27 +7,10 @@ wmma_store_16x16x16_f32_global, where "trans" stands for a second operand that i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.tir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IterVar,
-    PrimFunc,
-    Stmt,
-    Var,
-    const,
-    decl_buffer,
-)
+from tilewright.ir import PrimExpr
+from tilewright.tir import Buffer, BufferLoad, BufferStore, Evaluate, Stmt, Var, const
 from tilewright.tir.arithmetic import cast_to, floordiv, floormod
 from tilewright.tir.builtin import (
     tvm_fill_fragment,
@@ -35,55 +19,31 @@ from tilewright.tir.builtin import (
     tvm_store_matrix_sync,
 )
 from tilewright.tir.schedule import TensorIntrin
+from tilewright.tir.tensor_intrin import mma
+from tilewright.tir.tensor_intrin.mma import (
+    get_ldmatrix_intrin,
+    get_mma_fill_intrin,
+    get_mma_intrin,
+    get_mma_intrin_group,
+    get_mma_store_intrin,
+)
+from tilewright.tir.tensor_intrin.mma_layouts import (
+    M_DIM,
+    N_DIM,
+    WARP_SIZE,
+    index_map_shared_16x16_to_ldmatrix_32x8_layout,
+    ldmatrix_32x8_to_shared_16x16_layout,
+    shared_16x16_to_ldmatrix_32x8_layout,
+    shared_16x32_to_ldmatrix_32x16_layout,
+    shared_32x16_to_ldmatrix_32x16_layout,
+)
+from tilewright.tir.tensor_intrin.tile_programs import Intrinsics, Pair, copied, function, nest, tile
 
-WARP_SIZE = 32
+HALF_WARP = WARP_SIZE // 2
 SHORT = {"float16": "f16", "float32": "f32", "int8": "s8", "int4": "s4", "int32": "s32"}
 """Element types in names."""
 PAIRS = {"float16": ("float16", "float32"), "int8": ("int32",), "int4": ("int32",)}
 """Element types of operands, and those of sums."""
-Pair = tuple[PrimFunc, PrimFunc]
-
-
-def _tile(name: str, shape: tuple[int, int], dtype: str, scope: str, aligned: int, strides: bool = False) -> Buffer:
-    steps = (Var(f"{name}_s1", "int32"), Var(f"{name}_s0", "int32")) if strides else ()
-    return decl_buffer(shape, dtype, name, scope=scope, data_alignment=64, offset_factor=aligned, strides=steps or None)
-
-
-def _whole(buffer: Buffer) -> BufferRegion:
-    return BufferRegion(buffer, tuple([Range.from_min_extent(0, n) for n in buffer.shape]))
-
-
-def _function(params: tuple[Buffer, ...], read: list[Buffer], written: Buffer, body: Stmt) -> PrimFunc:
-    root = Block((), tuple([_whole(b) for b in read]), (_whole(written),), "root", body)
-    return PrimFunc(params, BlockRealize((), const(True, "bool"), root))
-
-
-def _nest(extents: tuple[int, ...], kinds: str, name: str, make: Any) -> Stmt:
-    """A block in loops. kinds: S or R for each loop. make: from the block's variables to (store, loads)."""
-    loops = [Var(n, "int32") for n in "ijk"[: len(extents)]]
-    kind = {"S": IterVar.DataPar, "R": IterVar.CommReduce}
-    axes = [
-        IterVar(Range(0, e), Var(f"v{v.name}", "int32"), kind[letter])
-        for v, e, letter in zip(loops, extents, kinds, strict=True)
-    ]
-    store, loads = make(*[a.var for a in axes])
-
-    def region(x: Any) -> BufferRegion:
-        return BufferRegion(x.buffer, tuple([Range.from_min_extent(e, 1) for e in x.indices]))
-
-    block = Block(tuple(axes), tuple([region(x) for x in loads]), (region(store),), name, store)
-    body: Stmt = BlockRealize(tuple(loops), const(True, "bool"), block)
-    for v, e in reversed(list(zip(loops, extents, strict=True))):
-        body = For(v, 0, e, ForKind.SERIAL, body)
-    return body
-
-
-def _copied(source: Buffer, to: Buffer, name: str) -> Stmt:
-    def make(i: Var, j: Var) -> Any:
-        load = BufferLoad(source, (i, j))
-        return BufferStore(to, load, (i, j)), (load,)
-
-    return _nest(tuple([int(n.value) for n in to.shape if isinstance(n, IntImm)]), "SS", name, make)
 
 
 def get_wmma_fragment_index(buffer: Buffer, stride: PrimExpr, m_dim: int, n_dim: int) -> PrimExpr:
@@ -103,8 +63,8 @@ def get_wmma_load_intrin(
     scope = f"wmma.matrix_{'b' if is_b else 'a'}"
     made = []
     for implemented in (False, True):
-        source = _tile("A", (rows, columns), dtype, shared_scope, columns, implemented)
-        fragment = _tile("C", (rows, columns), dtype, scope, columns, implemented)
+        source = tile("A", (rows, columns), dtype, shared_scope, columns, implemented)
+        fragment = tile("C", (rows, columns), dtype, scope, columns, implemented)
         if implemented:
             index = get_wmma_fragment_index(fragment, fragment.strides[0], rows, columns)
             body: Stmt = Evaluate(
@@ -114,8 +74,8 @@ def get_wmma_load_intrin(
                 )
             )  # fmt: skip
         else:
-            body = _copied(source, fragment, "load")
-        made.append(_function((source, fragment), [source], fragment, body))
+            body = copied(source, fragment, "load")
+        made.append(function((source, fragment), [source], fragment, body))
     return made[0], made[1]
 
 
@@ -124,7 +84,7 @@ def get_wmma_fill_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str) -> Pair
     made = []
     zero = const(0, dtype)
     for implemented in (False, True):
-        sums = _tile("C", (m_dim, n_dim), dtype, "wmma.accumulator", n_dim, implemented)
+        sums = tile("C", (m_dim, n_dim), dtype, "wmma.accumulator", n_dim, implemented)
         if implemented:
             index = get_wmma_fragment_index(sums, sums.strides[0], m_dim, n_dim)
             body: Stmt = Evaluate(
@@ -133,8 +93,8 @@ def get_wmma_fill_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str) -> Pair
                 )
             )
         else:
-            body = _nest((m_dim, n_dim), "SS", "init", lambda i, j: (BufferStore(sums, zero, (i, j)), ()))  # noqa: B023
-        made.append(_function((sums,), [], sums, body))
+            body = nest((m_dim, n_dim), "SS", "init", lambda i, j: (BufferStore(sums, zero, (i, j)), ()))  # noqa: B023
+        made.append(function((sums,), [], sums, body))
     return made[0], made[1]
 
 
@@ -142,8 +102,8 @@ def get_wmma_store_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str, scope:
     """Description and implementation of the store of a fragment of sums to memory in a scope."""
     made = []
     for implemented in (False, True):
-        sums = _tile("A", (m_dim, n_dim), dtype, "wmma.accumulator", n_dim, implemented)
-        to = _tile("C", (m_dim, n_dim), dtype, scope, n_dim, implemented)
+        sums = tile("A", (m_dim, n_dim), dtype, "wmma.accumulator", n_dim, implemented)
+        to = tile("C", (m_dim, n_dim), dtype, scope, n_dim, implemented)
         if implemented:
             index = get_wmma_fragment_index(sums, sums.strides[0], m_dim, n_dim)
             pointer, stride = to.access_ptr("w"), to.strides[0]
@@ -151,8 +111,8 @@ def get_wmma_store_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str, scope:
                 tvm_store_matrix_sync(sums.data, m_dim, n_dim, k_dim, index, pointer, stride, "row_major")
             )
         else:
-            body = _copied(sums, to, "store")
-        made.append(_function((sums, to), [sums], to, body))
+            body = copied(sums, to, "store")
+        made.append(function((sums, to), [sums], to, body))
     return made[0], made[1]
 
 
@@ -161,9 +121,9 @@ def get_wmma_sync_intrin(m_dim: int, n_dim: int, k_dim: int, in_dtype: str, out_
     columns = (n_dim, k_dim) if b_transposed else (k_dim, n_dim)
     made = []
     for implemented in (False, True):
-        a = _tile("A", (m_dim, k_dim), in_dtype, "wmma.matrix_a", k_dim, implemented)
-        b = _tile("B", columns, in_dtype, "wmma.matrix_b", columns[1], implemented)
-        c = _tile("C", (m_dim, n_dim), out_dtype, "wmma.accumulator", n_dim, implemented)
+        a = tile("A", (m_dim, k_dim), in_dtype, "wmma.matrix_a", k_dim, implemented)
+        b = tile("B", columns, in_dtype, "wmma.matrix_b", columns[1], implemented)
+        c = tile("C", (m_dim, n_dim), out_dtype, "wmma.accumulator", n_dim, implemented)
         if implemented:
             places = [
                 get_wmma_fragment_index(x, x.strides[0], int(x.shape[0]), int(x.shape[1]))  # type: ignore[call-overload]
@@ -174,7 +134,7 @@ def get_wmma_sync_intrin(m_dim: int, n_dim: int, k_dim: int, in_dtype: str, out_
             )
         else:
             body = _product(a, b, c, (m_dim, n_dim, k_dim), b_transposed)
-        made.append(_function((a, b, c), [c, a, b], c, body))
+        made.append(function((a, b, c), [c, a, b], c, body))
     return made[0], made[1]
 
 
@@ -185,23 +145,10 @@ def _product(a: Buffer, b: Buffer, c: Buffer, sizes: tuple[int, int, int], b_tra
         product = cast_to(left, c.dtype) * cast_to(right, c.dtype)
         return BufferStore(c, total + product, (i, j)), (total, left, right)
 
-    return _nest(sizes, "SSR", "update", make)
+    return nest(sizes, "SSR", "update", make)
 
 
-NAMES: dict[str, str] = {}
-"""The classic names of the names, such as WMMA_FILL_16x16x16_F32_INTRIN."""
-_MAKERS: dict[str, Callable[[], Pair]] = {}
-
-
-def _register(constant: str, name: str, make: Callable[..., Pair], *args: Any) -> None:
-    _MAKERS[name] = lambda: make(*args)
-    NAMES[constant] = name
-    globals()[constant] = name
-
-
-def intrinsic(name: str) -> TensorIntrin | None:
-    """The tensor intrinsic of one of NAMES; None for other names."""
-    return TensorIntrin(*_MAKERS[name]()) if name in _MAKERS else None
+INTRINSICS = Intrinsics("wmma_")
 
 
 def _register_all(m: int, n: int, k: int, in_dtype: str, both: bool) -> None:
@@ -213,7 +160,7 @@ def _register_all(m: int, n: int, k: int, in_dtype: str, both: bool) -> None:
             if not both and trans != (operand == "B"):
                 continue
             end = "_TRANS" if trans else ""
-            _register(
+            INTRINSICS.add(
                 f"WMMA_LOAD_{size}_{short.upper()}_{operand}{end}{dyn}_INTRIN",
                 f"wmma_load_{size}_{short}_{operand.lower()}{end.lower()}_{scope.replace('.', '_')}",
                 get_wmma_load_intrin,
@@ -228,11 +175,11 @@ def _register_all(m: int, n: int, k: int, in_dtype: str, both: bool) -> None:
     for out_dtype in PAIRS[in_dtype]:
         out = SHORT[out_dtype]
         fill = f"WMMA_FILL_{size}_{out.upper()}_INTRIN"
-        if fill not in NAMES:
-            _register(fill, f"wmma_fill_{size}_{out}", get_wmma_fill_intrin, m, n, k, out_dtype)
+        if fill not in INTRINSICS.constants:
+            INTRINSICS.add(fill, f"wmma_fill_{size}_{out}", get_wmma_fill_intrin, m, n, k, out_dtype)
             for scope in ("global", "shared", "shared.dyn"):
                 end = scope.replace(".", "_")
-                _register(
+                INTRINSICS.add(
                     f"WMMA_STORE_{size}_{out.upper()}_{end.upper()}_INTRIN",
                     f"wmma_store_{size}_{out}_{end}",
                     get_wmma_store_intrin,
@@ -245,7 +192,7 @@ def _register_all(m: int, n: int, k: int, in_dtype: str, both: bool) -> None:
         for trans in (False, True) if both else (True,):
             kinds = f"{short}{short}{out}"
             end = "_TRANS" if trans else ""
-            _register(
+            INTRINSICS.add(
                 f"WMMA_SYNC_{size}_{kinds}{end}_INTRIN",
                 f"wmma_sync_{size}_{kinds}{end.lower()}",
                 get_wmma_sync_intrin,
@@ -261,7 +208,10 @@ def _register_all(m: int, n: int, k: int, in_dtype: str, both: bool) -> None:
 _register_all(16, 16, 16, "float16", True)
 _register_all(16, 16, 16, "int8", True)
 _register_all(8, 8, 32, "int4", False)
-TensorIntrin.register_family("wmma_", intrinsic)
+TensorIntrin.register_family("wmma_", INTRINSICS.get)
+NAMES: dict[str, str] = {**INTRINSICS.constants, **mma.INTRINSICS.constants}
+"""The classic constants of the names, such as WMMA_FILL_16x16x16_F32_INTRIN."""
+globals().update(NAMES)
 
 
 def get_wmma_intrin_group(
@@ -287,3 +237,28 @@ def get_wmma_intrin_group(
         "compute": f"wmma_sync_16x16x16_{short}{short}{out}{trans}",
         "store": f"wmma_store_16x16x16_{out}_{store}",
     }
+
+
+__all__ = [
+    "HALF_WARP",
+    "M_DIM",
+    "NAMES",
+    "N_DIM",
+    "WARP_SIZE",
+    "get_ldmatrix_intrin",
+    "get_mma_fill_intrin",
+    "get_mma_intrin",
+    "get_mma_intrin_group",
+    "get_mma_store_intrin",
+    "get_wmma_fill_intrin",
+    "get_wmma_fragment_index",
+    "get_wmma_intrin_group",
+    "get_wmma_load_intrin",
+    "get_wmma_store_intrin",
+    "get_wmma_sync_intrin",
+    "index_map_shared_16x16_to_ldmatrix_32x8_layout",
+    "ldmatrix_32x8_to_shared_16x16_layout",
+    "shared_16x16_to_ldmatrix_32x8_layout",
+    "shared_16x32_to_ldmatrix_32x16_layout",
+    "shared_32x16_to_ldmatrix_32x16_layout",
+]

@@ -107,8 +107,21 @@ class _Collect(Visitor):
     @on(Call)
     def _call(self, e: Call) -> None:
         self.barrier |= is_barrier(e, self.scope)
-        if call_name(e) == "address_of" and isinstance(e.args[0], BufferLoad):
+        name = call_name(e)
+        if name == "address_of" and isinstance(e.args[0], BufferLoad):
             self._var(e.args[0].buffer.data)
+        elif name == "tvm_access_ptr" and isinstance(e.args[1], Var) and isinstance(e.args[4], IntImm):
+            # The mask says whether what the pointer reaches is read (1), written (2) or both.
+            for bit, write in ((1, False), (2, True)):
+                if e.args[4].value & bit:
+                    self._note(e.args[1], write, None)
+            for a in (e.args[2], e.args[3]):
+                self.visit(a)
+            return
+        elif name == "ptx_ldmatrix" and call_name(e.args[5]) == "address_of":
+            self.visit(e.args[5].args[0])  # type: ignore[attr-defined]
+            self.visit(e.args[4])
+            return
         self.visit_children(e)
 
 

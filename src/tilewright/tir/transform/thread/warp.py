@@ -14,12 +14,15 @@ from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import floordiv, floormod
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, IterVar, Var
+from tilewright.tir.expr import BufferLoad, Call, IterVar, Ramp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_intrin
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, Stmt
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, Stmt
 from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.thread.thread_sync import scope_of
+
+_REGISTERS = {"ptx_ldmatrix": (3,), "mma_fill": (1,), "mma_store": (3,), "ptx_mma": (6, 8, 10)}
+"""Instruction on the registers of a warp -> which arguments are storage; the offset of the thread's elements follows each of them."""
 
 
 class _Stores(Visitor):
@@ -35,11 +38,22 @@ class _Stores(Visitor):
         self.visit(s.value)
         if s.buffer.data is not self.data:
             return
-        form = detect_linear_equation(s.indices[0], [self.lane]) if s.indices[0].dtype.lanes == 1 else []
+        index = s.indices[0]
+        self._at(index.base if isinstance(index, Ramp) else index)
+
+    def _at(self, index: PrimExpr) -> None:
+        form = detect_linear_equation(index, [self.lane]) if index.dtype.lanes == 1 else []
         if form and isinstance(form[0], IntImm) and form[0].value > 0:
             self.strides.add(form[0].value)
         else:
-            self.wrong = f"a store's index {s.indices[0]} is not linear in {self.lane.name}"
+            self.wrong = f"a store's index {index} is not linear in {self.lane.name}"
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        for at in _REGISTERS.get(e.intrinsic, ()):
+            if e.args[at] is self.data:
+                self._at(e.args[at + 1])
+        self.visit_children(e)
 
 
 class _Registers(Mutator):
@@ -49,6 +63,12 @@ class _Registers(Mutator):
         self.data, self.new, self.lane = data, new, lane
         self.width, self.part, self.warp, self.analyzer = width, part, warp, analyzer
         self.buffers: dict[Buffer, Buffer] = {}
+
+    @on(For)
+    def _for(self, s: For) -> Stmt:
+        if isinstance(s.extent, IntImm):
+            self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
+        return self.rebuild(s)
 
     def _buffer(self, b: Buffer) -> Buffer:
         if b not in self.buffers:
@@ -68,6 +88,23 @@ class _Registers(Mutator):
         register = simplify(high * self.part + floormod(index, number(self.part)))
         return register, lane
 
+    def _vector(self, index: PrimExpr, s: BufferLoad | BufferStore) -> tuple[PrimExpr, PrimExpr]:
+        """(registers, lane) of the elements of a scalar or of a vector, which must be neighbours within one lane's part."""
+        if not isinstance(index, Ramp):
+            return self._split(index)
+        register, lane = self._split(index.base)
+        inside = self.analyzer.simplify(floormod(index.base, IntImm(index.base.dtype, self.part)))
+        known = self.analyzer.const_int_bound(inside)
+        run = isinstance(index.stride, IntImm) and index.stride.value == 1
+        if not run or known.max_value + index.lanes > self.part:
+            raise TVMError(
+                located(
+                    f"LowerWarpMemory: the vector {s.buffer.name}[{index}] is not within the {self.part} elements of a thread",
+                    s,
+                )
+            )
+        return Ramp(register, index.stride, index.lanes), lane
+
     def _own(self) -> PrimExpr:
         return self.analyzer.simplify(floormod(self.lane, IntImm(self.lane.dtype, self.width)))
 
@@ -75,7 +112,7 @@ class _Registers(Mutator):
     def _store(self, s: BufferStore) -> Stmt:
         if s.buffer.data is not self.data:
             return self.rebuild(s)
-        register, lane = self._split(s.indices[0])
+        register, lane = self._vector(s.indices[0], s)
         if not self.analyzer.can_prove_equal(lane, self._own()):
             raise TVMError(
                 located(
@@ -90,14 +127,17 @@ class _Registers(Mutator):
     def _load(self, e: BufferLoad) -> PrimExpr:
         if e.buffer.data is not self.data:
             return self.rebuild(e)
-        if e.indices[0].dtype.lanes != 1:
-            raise TVMError(
-                located(f"LowerWarpMemory: {e.buffer.name} is read as a vector; read its elements one by one", e)
-            )
-        register, lane = self._split(self.visit(e.indices[0]))
+        register, lane = self._vector(self.visit(e.indices[0]), e)
         mine = BufferLoad(self._buffer(e.buffer), (register,))
         if self.analyzer.can_prove_equal(lane, self._own()):
             return mine
+        if e.indices[0].dtype.lanes != 1:
+            raise TVMError(
+                located(
+                    f"LowerWarpMemory: {e.buffer.name} is read as a vector of another thread; read its elements one by one",
+                    e,
+                )
+            )
         form = detect_linear_equation(register, [self.lane])
         if not form or not isinstance(form[0], IntImm) or form[0].value:
             raise TVMError(
@@ -112,6 +152,26 @@ class _Registers(Mutator):
         return call_intrin(
             e.dtype, "tir.tvm_warp_shuffle", mask, mine, lane32, IntImm("int32", self.width), IntImm("int32", self.warp)
         )
+
+    @on(Call)
+    def _call(self, e: Call) -> PrimExpr:
+        """Instructions on registers take the thread's own elements."""
+        places = [at for at in _REGISTERS.get(e.intrinsic, ()) if e.args[at] is self.data]
+        if not places:
+            return self.rebuild(e)
+        args = list(e.args)
+        for at in places:
+            register, lane = self._split(args[at + 1])
+            if not self.analyzer.can_prove_equal(lane, self._own()):
+                raise TVMError(
+                    located(
+                        f"LowerWarpMemory: {e.intrinsic} is given element {args[at + 1]} of {self.data.name}, which thread"
+                        f" {self.lane.name} of the warp does not own",
+                        e,
+                    )
+                )
+            args[at], args[at + 1] = self.new, register
+        return Call(e.dtype, e.op, tuple([a if a is self.new else self.visit(a) for a in args]), e.span)
 
     @on(Var)
     def _var(self, v: Var) -> Var:
