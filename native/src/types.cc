@@ -190,6 +190,6 @@ TW_EXPORT TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value
 }
 TW_OWN_ALIAS(TWTypeIndex, TVMFFITypeGetOrAllocIndex)
 int32_t TWTypeIndex(const TVMFFIByteArray*, int32_t, int32_t, int32_t, int32_t, int32_t);
-TW_OWN_ALIAS(TWTypeKeyToIndex, TVMFFITypeKeyToIndex) int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
+TW_ALIAS(TWTypeKeyToIndex, TVMFFITypeKeyToIndex) int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
 TW_OWN_ALIAS(TWTypeInfo, TVMFFIGetTypeInfo) const TypeInfo* TWTypeInfo(int32_t);
 }

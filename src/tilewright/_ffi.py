@@ -13,7 +13,9 @@ from tilewright.runtime import (
     libinfo,
     list_global_func_names,
     register_error,
+    register_extension,
     register_func,
+    register_object,
     remove_global_func,
 )
 
@@ -30,7 +32,9 @@ __all__ = [
     "libinfo",
     "list_global_func_names",
     "register_error",
+    "register_extension",
     "register_func",
+    "register_object",
     "registry",
     "remove_global_func",
 ]

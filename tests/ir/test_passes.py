@@ -39,6 +39,25 @@ def test_contexts_nest() -> None:
     assert PassContext.current().opt_level == 2
 
 
+def test_the_default_context_of_a_thread_stays() -> None:
+    log: list[str] = []
+
+    class Told:
+        def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+            log.append(info.name)
+
+    assert PassContext.current() is PassContext.current()
+    PassContext.current().override_instruments([Told()])
+    try:
+        noting([], "p")(MOD)
+        with PassContext():
+            noting([], "q")(MOD)
+    finally:
+        PassContext.current().override_instruments(None)
+    noting([], "r")(MOD)
+    assert log == ["p"]
+
+
 def test_contexts_belong_to_a_thread() -> None:
     seen: list[int] = []
     with PassContext(opt_level=4):

@@ -126,12 +126,17 @@ static int total(Array<NDArray> all, int64_t factor, double part, bool whole, DL
   return 0;
 }
 static void nothing() {}
+static int64_t product(int64_t a, int64_t b) { return a * b; }
+static NDArray same(NDArray x) { return x; }
+TVM_DLL_EXPORT_TYPED_FUNC(product, product);
+TVM_DLL_EXPORT_TYPED_FUNC(same, same);
 TVM_DLL_EXPORT_TYPED_FUNC(total, total);
 TVM_DLL_EXPORT_TYPED_FUNC(nothing, nothing);
 """
-    module, out = c_source_module(code, "cpp", ["total", "nothing"]), tvm.nd.empty((1,))
+    module, out = c_source_module(code, "cpp", ["total", "nothing", "product", "same"]), tvm.nd.empty((1,))
     module["total"]([X, X], 10, 0.5, True, out)
-    module["nothing"]()
+    assert module["nothing"]() is None and module["product"](-6, 7) == -42
+    np.testing.assert_array_equal(module["same"](X).numpy(), X)
     assert out.numpy() == 20.5
     with pytest.raises(TypeError) as caught:
         module["total"](out)

@@ -180,3 +180,53 @@ def test_groups_in_groups_of_loops() -> None:
     s[b].compute_at(s[c], c.op.axis[0])
     value = random(16, 16)
     check(s, [a, d], [value], [(value + 1) * 2 - 1])
+
+
+@pytest.mark.parametrize("order", [("vectorize", "unroll"), ("unroll", "vectorize"), ("parallel", "parallel")])
+def test_the_last_mark_of_an_axis_counts(order: tuple[str, str]) -> None:
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="b")
+    whole, last = te.create_schedule(b.op), te.create_schedule(b.op)
+    for primitive in order:
+        getattr(whole[b], primitive)(b.op.axis[0])
+    getattr(last[b], order[1])(b.op.axis[0])
+    tvm.ir.assert_structural_equal(tvm.lower(whole, [a, b]), tvm.lower(last, [a, b]))
+    x = random(8)
+    check(whole, [a, b], [x], [x + 1])
+
+
+def test_threads_are_bound_whatever_else_an_axis_is() -> None:
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(b.op.axis[0])
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[b].bind(b.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[b].unroll(b.op.axis[0])
+    text = tvm.lower(s, [a, b]).script()
+    assert 'T.launch_thread("blockIdx.x", 8)' in text and "threadIdx" not in text
+
+
+def test_an_axis_is_tensorized_after_another_mark() -> None:
+    def scaled(n: int) -> Any:
+        x = te.placeholder((n,), name="x")
+        y = te.compute((n,), lambda i: x[i] * 2.0, name="y")
+
+        def body(ins: Any, outs: Any) -> Any:
+            ib = tir.ir_builder.create()
+            source, target = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+            with ib.for_range(0, n, "k") as k:
+                target[k] = source[k] + source[k]
+            return ib.get()
+
+        return te.decl_tensor_intrin(y.op, body)
+
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] * 2.0, name="b")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.axis[0], 4)
+    s[b].vectorize(inner)
+    s[b].tensorize(inner, scaled(4))
+    assert "a[i_outer * 4 + k] + a[i_outer * 4 + k]" in tvm.lower(s, [a, b]).script()
+    x = random(8)
+    check(s, [a, b], [x], [x * 2])

@@ -69,9 +69,9 @@ def attach_then_split(p: Program) -> None:
     p.lower()
 
 
-def bind_twice(p: Program) -> None:
+def split_bound(p: Program) -> None:
     p.s[p.d].bind(p.d.op.axis[0], te.thread_axis("threadIdx.x"))
-    p.s[p.d].bind(p.d.op.axis[0], te.thread_axis("threadIdx.y"))
+    p.s[p.d].split(p.d.op.axis[0], 2)
 
 
 def bind_same_thread(p: Program) -> None:
@@ -151,7 +151,7 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
         lambda p: p.s[p.d].env_threads(te.thread_axis("threadIdx.x")),
         "env_threads: stage D: threadIdx.x must be a thread axis with an extent",
     ),
-    (bind_twice, "bind: stage D: i must be a plain axis, but is bound to threadIdx.x already"),
+    (split_bound, "split: stage D: i must be a plain axis, but is bound to threadIdx.x already"),
     (bind_same_thread, "bind: stage B: j must not be bound to threadIdx.x, to which i is bound already"),
     (
         lambda p: p.s[p.d].compute_inline(),

@@ -107,9 +107,15 @@ class PassContext:
 
     @staticmethod
     def current() -> PassContext:
-        """The innermost context entered in this thread, or a default one."""
-        stack: list[PassContext] = getattr(PassContext._local, "stack", [])
-        return stack[-1] if stack else PassContext()
+        """The innermost context entered in this thread, or the thread's default one."""
+        here = PassContext._local.__dict__
+        stack: list[PassContext] | None = here.get("stack")
+        if stack:
+            return stack[-1]
+        default: PassContext | None = here.get("default")
+        if default is None:
+            default = here["default"] = PassContext()
+        return default
 
     def __enter__(self) -> Self:
         stack = self._local.__dict__.setdefault("stack", [])

@@ -28,8 +28,8 @@ __all__ = [
 
 
 def bind_params_by_name(func: Function, params: Params) -> Function:
-    """The function with the parameters of these names fixed to arrays."""
-    return bind(func, params)
+    """The function with the parameters of these names fixed to arrays, which may be of other shapes than they were declared with."""
+    return bind(func, params, must_fit=False)
 
 
 class BuildModule:

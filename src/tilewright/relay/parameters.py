@@ -18,11 +18,12 @@ Params: TypeAlias = Mapping[str, Value]
 """Weights, or what stands for them, by the names of parameters."""
 
 
-def bind(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
+def bind(expr: _E, binds: Mapping[Var, Value] | Params, must_fit: bool = True) -> _E:
     """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
     variables. Names that no parameter has are left alone.
 
-    Raises TypeError for an array that does not fit the parameter's type."""
+    must_fit: an array of another type than its parameter's raises TypeError; else it replaces the parameter all the same, and type
+    inference tells whether the function takes it."""
     function = expr if isinstance(expr, Function) else None
     variables = function.params if function is not None else free_vars(expr)
     by_name = {p.name_hint: p for p in variables}
@@ -30,7 +31,8 @@ def bind(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
     for key, value in binds.items():
         param = by_name.get(key) if isinstance(key, str) else key
         if param is not None:
-            table[param] = value if isinstance(value, RelayExpr) else _fitting(param, const(value))
+            constant = value if isinstance(value, RelayExpr) else const(value)
+            table[param] = _fitting(param, constant) if must_fit and constant is not value else constant
     if not table:
         return expr
     if function is None:
@@ -40,10 +42,10 @@ def bind(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
     return expr.replace(params=tuple(params), body=body)
 
 
-def _fitting(param: Var, value: Constant) -> Constant:
+def _fitting(param: Var, value: RelayExpr) -> RelayExpr:
     """The value, if it is of the type that the parameter is declared with."""
     t = param.type_annotation
-    if isinstance(t, TensorType):
+    if isinstance(t, TensorType) and isinstance(value, Constant):
         shape = value.data.shape
         fits = len(shape) == len(t.shape) and all(
             [not isinstance(want, IntImm) or want.value == have for want, have in zip(t.shape, shape, strict=True)]

@@ -26,6 +26,7 @@ from tilewright.runtime.device import (  # noqa: E402
     vulkan,
     webgpu,
 )
+from tilewright.runtime.extension import register_extension, register_object  # noqa: E402
 from tilewright.runtime.host_functions import registry as _host_functions  # noqa: E402
 from tilewright.runtime.linking.module_source import ModuleSource  # noqa: E402
 from tilewright.runtime.module import (  # noqa: E402
@@ -111,8 +112,10 @@ __all__ = [
     "opencl",
     "parse_dtype",
     "register_error",
+    "register_extension",
     "register_func",
     "register_global_func",
+    "register_object",
     "remove_global_func",
     "rocm",
     "save_param_dict",

@@ -114,6 +114,7 @@ cdef extern from * nogil:
     int TWErrorCreate(const TVMFFIByteArray*, const TVMFFIByteArray*, const TVMFFIByteArray*, void*, void*, void**);
     int TWOpaqueCreate(void*, int32_t, void (*)(void*), void**);
     int TWStringCreate(const TVMFFIByteArray*, TVMFFIAny*);
+    int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*);
     int TWBytesCreate(const TVMFFIByteArray*, TVMFFIAny*);
     int TWAnyOwn(const TVMFFIAny*, TVMFFIAny*);
     int TWRegisterCAPI(const char*, void*);
@@ -150,6 +151,7 @@ cdef extern from * nogil:
     int TWErrorCreate(const TVMFFIByteArray*, const TVMFFIByteArray*, const TVMFFIByteArray*, void*, void*, void**)
     int TWOpaqueCreate(void*, int32_t, void (*)(void*) noexcept, void**)
     int TWStringCreate(const TVMFFIByteArray*, TVMFFIAny*)
+    int TWTypeKeyToIndex(const TVMFFIByteArray*, int32_t*)
     int TWBytesCreate(const TVMFFIByteArray*, TVMFFIAny*)
     int TWAnyOwn(const TVMFFIAny*, TVMFFIAny*)
     int TWRegisterCAPI(const char*, void*)

@@ -17,6 +17,7 @@ cdef object _error_kind = None      # exception -> kind; set by errors.py
 cdef object _parse_dtype = None     # np.dtype or str -> (code, bits, lanes); set by dtype.py
 cdef object _dtype_name = None      # (code, bits, lanes) -> str
 cdef dict _classes = {}             # type index -> class made for it
+cdef dict _handles = {}             # class -> type index of the addresses that its values stand for
 
 
 def set_hooks(make_error, error_kind, parse_dtype, dtype_name):
@@ -311,7 +312,7 @@ cdef int to_owned(object value, TVMFFIAny* out) except -1:
         out[0] = view
         return 0
     if view.type_index == kTVMFFIDLTensorPtr:
-        return to_owned(_classes["from_dlpack"](value), out)
+        return to_owned(view_of(<DLTensor*> view.v_ptr) if type(value) in _handles else _classes["from_dlpack"](value), out)
     if view.type_index == kTVMFFIRawStr:
         text.data = PyUnicode_AsUTF8AndSize(value, <Py_ssize_t*> &text.size)
         return TWStringCreate(&text, out)
@@ -390,6 +391,12 @@ cdef int to_view(object value, TVMFFIAny* out, DLTensor* tensor, TVMFFIByteArray
         TWIncRef(wrapped.handle)
         out.type_index = kTVMFFITensor
         out.v_ptr = temporary[0] = wrapped.handle
+        return 0
+    kind = _handles.get(type(value))
+    if kind is not None:
+        address = value._tvm_handle
+        out.type_index = kind
+        out.v_ptr = <void*> <uintptr_t> address
         return 0
     own_handle(value, out)
     temporary[0] = out.v_ptr
@@ -575,6 +582,22 @@ def set_global(name, function, override):
 def register_class(type_index, cls):
     """Which Python class stands for objects of a type index."""
     _classes[type_index] = cls
+
+
+def type_index(key):
+    """The index of the object type that native code registered under a key."""
+    cdef TVMFFIByteArray text
+    cdef int32_t index = 0
+    data = key.encode()
+    text.data, text.size = data, len(data)
+    if TWTypeKeyToIndex(&text, &index):
+        fail_with_last()
+    return index
+
+
+def register_handles(cls, of_tensors):
+    """Values of a class are passed as the address that their `_tvm_handle` is: of a DLTensor, or of something opaque."""
+    _handles[cls] = kTVMFFIDLTensorPtr if of_tensors else kTVMFFIOpaquePtr
 
 
 def empty_regions(count, tasks):

@@ -45,6 +45,11 @@ cdef class NDArrayBase(Object):
         return self.tensor().device.device_type == kDLCPU
 
     @property
+    def _tvm_handle(self):
+        """Address of the DLTensor, for classes of register_extension."""
+        return <uintptr_t> self.tensor()
+
+    @property
     def data_address(self):
         """Address of the first element."""
         cdef DLTensor* t = self.tensor()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -220,13 +221,16 @@ class Module(_ffi.Object):
     inspect_source = get_source
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """Writes the module in one format: an object (`o`), or one of its texts."""
+        """Writes the module in one format: an object (`o`; of a module with several, one that is linked of all), or one of its texts."""
         source = self._exportable()
         fmt = fmt or Path(file_name).suffix.lstrip(".")
         if fmt in ("o", "obj"):
-            if len(source.objects) != 1:
-                raise ValueError(f"the module has {len(source.objects)} objects; export it as .tar or .so")
-            write_whole(file_name, source.objects[0])
+            if len(source.objects) == 1:
+                write_whole(file_name, source.objects[0])
+                return
+            with tempfile.TemporaryDirectory() as folder:
+                whole = self.export_library(os.path.join(folder, "whole.o"))
+                write_whole(file_name, Path(whole).read_bytes())
         else:
             text = source.alone() if fmt == "c" and source.alone is not None else self.get_source(fmt)
             write_whole(file_name, text.encode())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime import _ffi
+from tilewright.runtime._ffi import NDArrayBase as NDArrayBase
 from tilewright.runtime.device import Device, cpu
 from tilewright.runtime.dtype import item_bytes, need_native_order, parse_dtype, to_numpy_dtype
 

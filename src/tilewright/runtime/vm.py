@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,23 +82,25 @@ class VirtualMachine:
             self.module["set_depth_limit"](depth_limit)
         self._invoke = self.module["invoke"]
 
-    def _arguments(self, func_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def _arguments(self, func_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments in order. Names that the function does not have are ignored: one table of inputs serves several programs."""
         if not kwargs:
             return [_value(a) for a in args]
         count = self.module["get_function_arity"](func_name)
         names = [self.module["get_function_param_name"](func_name, i) for i in range(count)]
-        unknown = [k for k in kwargs if k not in names]
-        if unknown:
-            raise ValueError(f"{func_name} has no parameter {unknown[0]!r}; it has {', '.join(names)}")
         rest = [n for n in names if n not in kwargs]
         if len(args) != len(rest):
-            missing = ", ".join(rest[len(args) :]) or "none"
-            raise TypeError(f"{func_name} takes {', '.join(names)}; not given: {missing}")
+            missing, unknown = rest[len(args) :], [k for k in kwargs if k not in names]
+            raise TypeError(
+                f"{func_name} takes {', '.join(names)}; not given: {', '.join(missing) or 'none'}"
+                + (f"; unknown names: {', '.join(unknown)}" if unknown else "")
+            )
         given = {**dict(zip(rest, args, strict=True)), **kwargs}
         return [_value(given[n]) for n in names]
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
-        """The result of a function: an NDArray, or an ADT of them. Arguments may be given by position and by name."""
+        """The result of a function: an NDArray, or an ADT of them. Arguments may be given by position and by name; without any, they are
+        those of set_input."""
         return self._invoke(func_name, *self._arguments(func_name, args, kwargs))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +112,7 @@ class VirtualMachine:
         return self.module["invoke_closure"](closure, *map(_value, args))
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
-        """Sets all arguments of a function for invoke_stateful."""
+        """Sets all arguments of a function, for calls without arguments."""
         self.module["set_input"](func_name, *self._arguments(func_name, args, kwargs))
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
@@ -122,8 +124,21 @@ class VirtualMachine:
         """Tensors that invoke_stateful writes the results into."""
         self.module["set_outputs"](func_name, *args)
 
-    def invoke_stateful(self, func_name: str) -> None:
-        """Runs a function on what set_input set; get_outputs returns the result."""
+    def invoke_with_outputs(self, func_name: str, input_args: Any, output_args: Sequence[Any]) -> None:
+        """Runs a function and writes the results into tensors. input_args: arguments by name or in order; none for those of set_input."""
+        if input_args:
+            named = isinstance(input_args, Mapping)
+            self.set_input(func_name, *([] if named else input_args), **(input_args if named else {}))
+        self.set_outputs(func_name, *output_args)
+        try:
+            self.invoke_stateful(func_name)
+        finally:
+            self.set_outputs(func_name)
+
+    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Runs a function on the arguments, or on what set_input set; get_outputs returns the result."""
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
         self.module["invoke_stateful"](func_name)
 
     def get_outputs(self) -> list[Any]:

@@ -363,7 +363,7 @@ class _Application:
             made.names.update({sch.get(lp).loop_var: axis.var.name for lp in loops})
             if mark is None:
                 continue
-            for loop in loops:
+            for loop in loops if mark.bind_thread is None else ():
                 if mark.kind == "unrolled":
                     sch.unroll(loop)
                 elif mark.kind is not None:

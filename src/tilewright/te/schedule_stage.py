@@ -327,11 +327,11 @@ class Stage:
                 f"{axis.var.name} must not be {kind}: it is a reduction axis, whose iterations update the same"
                 " elements; use rfactor to reduce parts of it independently",
             )
-        self._unmarked(primitive, axis)
-        self.attr(axis).kind = kind
+        mark = self.attr(axis)
+        mark.kind, mark.tensor_intrin = kind, None
 
     def vectorize(self, var: IterVar) -> None:
-        """Make the axis the lanes of vectors."""
+        """Make the axis the lanes of vectors. Of several marks of an axis, the last one counts."""
         self._mark("vectorize", var, "vectorized")
 
     def unroll(self, var: IterVar) -> None:
@@ -343,7 +343,7 @@ class Stage:
         self._mark("parallel", var, "parallel")
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
-        """Run the axis by the threads of `thread_ivar`, which te.thread_axis makes."""
+        """Run the axis by the threads of `thread_ivar`, which te.thread_axis makes. It is no loop then: other marks have no effect."""
         self._leaf("bind", ivar)
         tag = _tag(thread_ivar) if isinstance(thread_ivar, IterVar) else ""
         if not tag:
@@ -351,10 +351,14 @@ class Stage:
                 "bind",
                 f"{ivar.var.name} is bound to a thread axis, as te.thread_axis makes it, but was given {thread_ivar!r}",
             )
-        self._unmarked("bind", ivar)
         for leaf in self.leaf_iter_vars:
             mark = self.marks.get(leaf.var)
-            if mark is not None and _tag(mark.bind_thread) == tag and not tag.startswith("vthread"):
+            if (
+                leaf is not ivar
+                and mark is not None
+                and _tag(mark.bind_thread) == tag
+                and not tag.startswith("vthread")
+            ):
                 raise self.refuse(
                     "bind", f"{ivar.var.name} must not be bound to {tag}, to which {leaf.var.name} is bound already"
                 )
@@ -375,13 +379,13 @@ class Stage:
     def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
         """Replace the loops from `var` inwards by an intrinsic of te.decl_tensor_intrin, which must compute the same."""
         self._leaf("tensorize", var)
-        self._unmarked("tensorize", var)
         if getattr(tensor_intrin, "op", None) is None:
             raise TypeError(
                 f"tensorize: stage {self.name}: an intrinsic of te.decl_tensor_intrin is needed, but was given"
                 f" {type(tensor_intrin).__name__}"
             )
-        self.attr(var).tensor_intrin = tensor_intrin
+        mark = self.attr(var)
+        mark.kind, mark.tensor_intrin = None, tensor_intrin
 
     # ---- place
 

@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tilewright import relay, runtime
-from tilewright.contrib import graph_executor
+from tilewright.contrib import cc, graph_executor
 from tilewright.ir import IRModule
-from tilewright.relay.backend import Executor
+from tilewright.relay.backend import Executor, Runtime
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.frontend import from_onnx
 from tilewright.support.errors import TVMError
@@ -228,10 +228,45 @@ def test_graph_executor_of_create_executor() -> None:
 
 def test_foreign_target_does_not_run_here(tmp_path: Path) -> None:
     x = relay.var("x", shape=(3,))
-    library = relay.build(relay.Function([x], relay.exp(x)), "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
+    mod, target = relay.Function([x], relay.exp(x)), "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72"
+    library = relay.build(mod, target)
     with pytest.raises(TVMError, match="which is not this machine, so it cannot run here"):
-        _ = library.lib
+        library["default"](runtime.cpu())
     library.export_library(tmp_path / "a.tar")
+    _, kernels, _ = library
+    for module in (library.lib, library.get_lib(), kernels):
+        module.export_library(tmp_path / "b.tar")
+        assert (tmp_path / "b.tar").stat().st_size > 1000
+        with pytest.raises(AttributeError, match="cannot be called here: it was compiled for aarch64"):
+            module["default"]
+
+
+def test_one_object_of_a_model(tmp_path: Path) -> None:
+    """`save` writes one object, from which a compiler links the whole model."""
+    x = relay.var("x", shape=(3,))
+    library = relay.build(
+        relay.Function([x], relay.exp(x) + relay.const(np.float32([1, 2, 3]))), "llvm", executor="aot"
+    )
+    library.lib.save(tmp_path / "model.o")
+    cc.create_shared(str(tmp_path / "model.so"), str(tmp_path / "model.o"))
+    loaded = runtime.load_module(tmp_path / "model.so")
+    np.testing.assert_allclose(run(loaded, sample((3,))), np.exp(sample((3,))) + [1, 2, 3], rtol=1e-6)
+
+
+def test_parameters_of_other_shapes() -> None:
+    """bind_params_by_name takes what it is given; relay.build refuses it."""
+    x, w = relay.var("x", shape=(1, 4)), relay.var("w", shape=(8, 4))
+    f = relay.Function([x, w], relay.nn.dense(x, w))
+    given = {"w": sample((3, 4)), "not there": sample((1,))}
+    bound = relay.build_module.bind_params_by_name(f, given)
+    assert relay.testing.run_infer_type(bound).checked_type.ret_type == relay.TensorType((1, 3))
+    with pytest.raises(TypeError, match="w is declared .* but is bound to an array of shape"):
+        relay.build(f, "llvm", params=given)
+
+
+def test_names_of_runtimes_and_executors() -> None:
+    assert str(Runtime("crt", {"system-lib": True})) == "crt" and f"{Executor('graph')}" == "graph"
+    assert repr(Runtime("cpp")) == "Runtime('cpp')"
 
 
 def test_wrong_arguments() -> None:

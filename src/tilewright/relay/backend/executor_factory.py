@@ -192,19 +192,17 @@ class ExecutorFactoryModule:
     def get_lib(self) -> runtime.Module:
         """The library of the kernels. For a graph, it has the parameters only if they are linked. One for another machine can be exported,
         but not called."""
-        whole = self.metadata["executor"] != "graph" or self.links_params
-        if whole and self.target.is_native:
+        if self.metadata["executor"] != "graph" or self.links_params:
             return self.lib
-        facts = self.metadata if whole else self.kernel_facts
         with self._loading:
             if self._kernels is None:
-                constants = self.constants() if whole else None
-                load = self.loaded_with if self.target.is_native else self._unloaded_with
-                self._kernels = load(facts, constants)
+                self._kernels = self._module_with(self.kernel_facts, None)
             return self._kernels
 
-    def _unloaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
-        """A module to export, of code for another machine."""
+    def _module_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
+        """The objects as a module whose metadata are `facts`: loaded, or to export only if they are code for another machine."""
+        if self.target.is_native:
+            return self.loaded_with(facts, constants)
         source = self.source(facts, constants)
         source.why_not_here = f"it was compiled for {self.target.triple}"
         return self.external.attach(runtime.Module.from_symbols({}, None, source))
@@ -303,14 +301,15 @@ class ExecutorFactoryModule:
 
     @property
     def lib(self) -> runtime.Module:
-        """The library loaded into this process."""
+        """The library, loaded into this process. One for another machine can be exported, but not called."""
         with self._loading:
             if self._module is None:
-                self._module = self.loaded_with(self.metadata, self.constants())
+                self._module = self._module_with(self.metadata, self.constants())
             return self._module
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """A function by name: "default" makes an executor for a device; other names are functions of the library."""
+        need_host(self.target, "model")
         return self.lib[name]
 
     @property

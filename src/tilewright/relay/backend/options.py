@@ -67,6 +67,9 @@ class NamedOptions:
         options = f", {self._attrs!r}" if self._attrs else ""
         return f"{type(self).__name__}({self.name!r}{options})"
 
+    def __str__(self) -> str:
+        return self.name
+
     @classmethod
     def list_registered(cls) -> list[str]:
         """The registered names."""

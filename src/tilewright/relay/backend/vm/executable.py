@@ -106,14 +106,17 @@ class Executable(LoadedExecutable):
 
     @property
     def lib(self) -> runtime.Module:
-        """The library loaded into this process."""
+        """The library, loaded into this process. One for another machine can be exported, but not called."""
         with self._loading:
             if self._module is None:
-                need_host(self.target, "program")
                 self._module = self._load()
             return self._module
 
     def _load(self) -> runtime.Module:
+        if not self.target.is_native:
+            source = self.source()
+            source.why_not_here = f"it was compiled for {self.target.triple}"
+            return self.external.attach(runtime.Module.from_symbols({}, None, source))
         loaded = back_end_of(self.target).load(self.objects, self._exports)
         held = runtime.array(np.frombuffer(self.code, np.uint8))
         symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
@@ -130,6 +133,7 @@ class Executable(LoadedExecutable):
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function "default", which makes a virtual machine for a device."""
+        need_host(self.target, "program")
         return self.lib[name]
 
     def export_library(
