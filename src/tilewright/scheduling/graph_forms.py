@@ -54,6 +54,10 @@ class GraphForms:
         """Columns in a panel of packed weights; 0: none, but weights along the reduction, which `along` allows."""
         return 0
 
+    def by_strassen(self, rows: int, inner: int, columns: int) -> int:
+        """Columns in a panel of weights for a product of float32 by Strassen's algorithm; 0: the plain product."""
+        return 0
+
     def copies_windows(self, window: int, filters: int) -> bool:
         """Whether a convolution of one channel along a dynamic line is a product of copied windows. window: elements of one."""
         return False

@@ -13,6 +13,7 @@
     nn.conv2d_transpose(...).form   a convolution by phases, or a product whose windows are added, in planes or rows
     winograd(...).tile      the side of the tiles of results; 0: the direct form
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
+    dense(...).algorithm    plain, or strassen: seven products of half the size instead of eight (only where it is given)
     windows(...).form       whether a convolution along a dynamic line is a product of copied windows (product), or a convolution
     product(...).rows       whether rows are counted along all leading axes (together) or along the last two (apart)
     attention(...).form     in blocks of queries, or as products and a softmax (whole)

@@ -25,3 +25,6 @@ BLOCK_ROWS = "tilewright.block_rows"
 
 WINOGRAD_TILE = "tilewright.winograd_tile"
 """Marks the products in Winograd's form. Value: the side of a tile of results."""
+
+STRASSEN, MATRIX, CHANNEL_BLOCKS = "tilewright.strassen", "matrix", "channel blocks"
+"""Marks the products of Strassen's algorithm. Value: how the result is stored."""

@@ -67,7 +67,7 @@ def multiply_accumulates(call: Call) -> int:
     try:
         size = int(np.prod(out.concrete_shape, dtype=np.int64))
         weight = tensor_of(call.args[-1])
-        if name in ("nn.dense", "nn.contrib_dense_pack"):
+        if name in ("nn.dense", "nn.contrib_dense_pack", "nn.contrib_dense_strassen"):
             return size * int(x.concrete_shape[-1])
         if name in ("nn.matmul", "nn.batch_matmul"):
             return size * int(x.concrete_shape[-2 if card_of(call)["transpose_a"] else -1])
@@ -96,7 +96,8 @@ def multiply_accumulates(call: Call) -> int:
 _COUNTED = frozenset(
     (
         "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose",
-        "nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc", "nn.dense", "nn.contrib_dense_pack", "nn.matmul", "nn.batch_matmul",
+        "nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc", "nn.dense", "nn.contrib_dense_pack",
+        "nn.contrib_dense_strassen", "nn.matmul", "nn.batch_matmul",
     )
 )  # fmt: skip
 

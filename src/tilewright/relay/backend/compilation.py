@@ -93,7 +93,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.PackDense(),
         ),
         *tuned(transform.SimplifyExpr(), transform.FoldConstant()),
-        *on_cpus(transform.PackWinograd()),
+        *on_cpus(transform.PackWinograd(), transform.PackStrassen()),
         *tuned(transform.FuseAttention()),
         *on_cpus(transform.WriteHalos()),
         *devices,

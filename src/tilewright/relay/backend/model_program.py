@@ -21,7 +21,7 @@ from tilewright.tuning.program import Decided, Program, Report, Variant, decide
 from tilewright.tuning.record import load
 from tilewright.tuning.session import Limits
 
-ORDER = ("tile", "form", "layout", "place", "panel", "branch", "filters", "rows", "split", "halo", "block")
+ORDER = ("algorithm", "tile", "form", "layout", "place", "panel", "branch", "filters", "rows", "split", "halo", "block")
 """What decisions are about, the ones with the largest effects first."""
 SHARE = 0.25
 """The share of a session that these decisions may take."""

@@ -48,6 +48,7 @@ from tilewright.relay.transform.layout.convert_layout import ConvertLayout, Layo
 from tilewright.relay.transform.layout.flatten_rows import FlattenRows
 from tilewright.relay.transform.layout.halo import WriteHalos
 from tilewright.relay.transform.layout.image_views import ImageViews
+from tilewright.relay.transform.layout.pack_strassen import PackStrassen
 from tilewright.relay.transform.layout.pack_winograd import PackWinograd
 from tilewright.relay.transform.memory.batch_splitting import SplitBatch
 from tilewright.relay.transform.memory.device_planner import PlanDevices
@@ -165,6 +166,7 @@ __all__ = [
     "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PackDense",
+    "PackStrassen",
     "PackWinograd",
     "PartialEvaluate",
     "PartitionGraph",

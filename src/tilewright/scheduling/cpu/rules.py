@@ -5,6 +5,7 @@ contraction    reductions whose last spatial axis is contiguous (convolution, ma
                a register tile of rows x vectors, the reduction around it, the epilogue after it
 windows        depthwise convolutions and pooling: each channel separately, its padding inside the loop over bands of rows
 winograd       3 x 3 convolutions in Winograd's form: all stages of groups of tiles
+strassen       products by Strassen's algorithm: all stages of groups of rows
 attention      all stages of attention, in blocks of queries
 columns        reductions of one tensor over other axes than its last: strips of columns
 rows           reductions along the last axis (softmax, layer norm): one row at a time, vectors along it
@@ -25,6 +26,7 @@ from tilewright.scheduling.cpu.crossing import crossing_of
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
 from tilewright.scheduling.cpu.rows import schedule_rows
+from tilewright.scheduling.cpu.strassen import schedule_strassen, strassen_product
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
@@ -49,9 +51,11 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
     keep_rows(view, target)
     inline_producers(view, stays)
     reductions = [b for b in view.blocks() if b.reduction]
-    winograd, attention = winograd_product(view), attention_stages(view)
+    winograd, strassen, attention = winograd_product(view), strassen_product(view), attention_stages(view)
     if winograd is not None:
         schedule_winograd(view, winograd, target)
+    elif strassen is not None:
+        schedule_strassen(view, strassen, target)
     elif attention is not None:
         schedule_attention(view, attention, target)
     elif len(reductions) == 1 and is_columns(reductions[0], target):

@@ -48,6 +48,7 @@ from tilewright.topi.nn.pooling import (
 )
 from tilewright.topi.nn.sampled import conv2d_backward_weight_nchw, correlation_nchw, deformable_conv2d_nchw
 from tilewright.topi.nn.softmax import log_softmax, softmax
+from tilewright.topi.nn.strassen import conv2d_strassen_NCHWc, dense_strassen
 from tilewright.topi.nn.winograd import conv2d_winograd_nchw_without_weight_transform, winograd_weight_transform
 from tilewright.topi.nn.winograd3d import (
     conv3d_winograd_ncdhw_without_weight_transform,
@@ -103,6 +104,8 @@ __all__ = [
     "conv2d_transpose_nchw",
     "dense",
     "dense_pack",
+    "conv2d_strassen_NCHWc",
+    "dense_strassen",
     "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_nchw",
     "dilate",

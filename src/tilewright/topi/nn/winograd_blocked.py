@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.constant_rows import row_of_product
 from tilewright.topi.nn.winograd import transform_matrices
 from tilewright.topi.stages import MATERIALIZE, WINOGRAD_TILE
 from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
@@ -89,13 +90,13 @@ def conv2d_winograd_NCHWc(
     d = stage([images, tiles, outer, tile, tile, b], read, "tile")
     half = stage(
         [images, tiles, outer, tile, tile, b],
-        lambda a, t, co, i, j, cb: _row(to_tile, i, lambda k: d(a, t, co, k, j, cb)),
+        lambda a, t, co, i, j, cb: row_of_product(to_tile, i, lambda k: d(a, t, co, k, j, cb)),
         "columns",
     )
 
     def by_row(p: Var, a: Var, t: Var, c: Var) -> Any:
         i, j, co, cb = tir.floordiv(p, tile), tir.floormod(p, tile), tir.floordiv(c, b), tir.floormod(c, b)
-        return _row(to_tile, j, lambda k: half(a, t, co, i, k, cb))
+        return row_of_product(to_tile, j, lambda k: half(a, t, co, i, k, cb))
 
     ready = stage([places, images, tiles, channels], by_row, "data")
     rc = te.reduce_axis((0, channels), name="rc")
@@ -110,12 +111,12 @@ def conv2d_winograd_NCHWc(
     )  # fmt: skip
     back = stage(
         [images, tiles, filters // block, m, tile, block],
-        lambda a, t, fo, i, j, fb: _row(to_result, i, lambda k: met(k * tile + j, a, t, fo * block + fb)),
+        lambda a, t, fo, i, j, fb: row_of_product(to_result, i, lambda k: met(k * tile + j, a, t, fo * block + fb)),
         "back",
     )
     inverse = stage(
         [images, tiles, filters // block, m, m, block],
-        lambda a, t, fo, i, j, fb: _row(to_result, j, lambda k: back(a, t, fo, i, k, fb)),
+        lambda a, t, fo, i, j, fb: row_of_product(to_result, j, lambda k: back(a, t, fo, i, k, fb)),
         "inverse",
     )
 
@@ -125,25 +126,3 @@ def conv2d_winograd_NCHWc(
         return inverse(a, t, fo, tir.floormod(y, m), tir.floormod(x, m), fb)
 
     return stage([n, filters // block, oh, ow, block], element, "result")
-
-
-def _row(matrix: np.ndarray, index: Any, value: Callable[[int], Any]) -> Any:
-    """Row `index` of a matrix times the vector value(0), value(1), ...; the index is a constant once loops are unrolled."""
-    *rows, found = [_sum(row, value) for row in matrix]
-    for r in reversed(range(len(rows))):
-        found = tir.Select(tir.EQ(index, r), rows[r], found)
-    return found
-
-
-def _sum(factors: np.ndarray, value: Callable[[int], Any]) -> Any:
-    total: Any = None
-    for k, f in enumerate(factors):
-        if f == 0:
-            continue
-        v = value(k)
-        term = v if abs(f) == 1 else v * tir.const(abs(float(f)), v.dtype)
-        if total is None:
-            total = term if f > 0 else tir.const(0, v.dtype) - term
-        else:
-            total = total + term if f > 0 else total - term
-    return total

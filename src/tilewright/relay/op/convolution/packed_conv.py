@@ -128,6 +128,47 @@ class winograd_conv3d(Over3D, key="nn.contrib_conv3d_winograd_without_weight_tra
         return out[:, :, : shape[0], : shape[1], : shape[2]].astype(self.out_dtype or data.dtype)
 
 
+class strassen_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_strassen_NCHWc"):
+    """conv2d of 1 x 1 on channel blocks by Strassen's algorithm: data (1, C/b, H, W, b), weights of `topi.nn.strassen.strassen_weights`:
+    (1, O/block, H, W, block) for `out_layout` NCHW<block>c."""
+
+    out_layout: str = "NCHW16c"
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    samples = [
+        (((1, 2, 4, 5, 8), (14, 8, 4)), {"out_layout": "NCHW8c"}),
+        (((1, 2, 3, 3, 4), (7, 4, 4)), {"out_layout": "NCHW4c"}),
+    ]
+
+    @property
+    def block(self) -> int:
+        return int("".join([c for c in self.out_layout if c.isdigit()]))
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0, 5), tensor(weight, 1, 3)
+        known = all([isinstance(v, int) for v in (*dims(d), *dims(w))])
+        need(known, "all extents must be known", f"data is {d}, weights are {w}", 0)
+        images, outer, height, width, b = map(known_extent, dims(d))
+        need(images == 1, "data must be one image", f"there are {images}", 0)
+        panels, half, nr = map(known_extent, dims(w))
+        need(panels % 7 == 0, "weights must be packed as (panels * 7, C // 2, nr)", f"they are {w}", 1)
+        need(2 * half == outer * b, "the channels must be equal", f"they are {outer * b} and {2 * half}", 1)
+        filters = 2 * panels // 7 * nr
+        need(filters % self.block == 0, "the blocks must divide the filters", f"{self.block} and {filters}")
+        return tensor_type((images, filters // self.block, height, width, self.block), self.out_dtype or d.dtype)
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d_strassen_NCHWc(data, weight, self.block, self.out_dtype or None)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.strassen import np_product
+
+        _, outer, height, width, b = data.shape
+        rows = data[0].transpose(1, 2, 0, 3).reshape(height * width, outer * b)
+        result = np_product(rows, weight).reshape(height, width, -1, self.block)
+        return result.transpose(2, 0, 1, 3)[None].astype(self.out_dtype or data.dtype)
+
+
 class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
     """conv2d with stride 1 on channel blocks: data (N, C/b, H, W, b), weights (tile * tile, O/panel, C, panel) of
     `topi.nn.winograd_blocked.winograd_weights`: (N, O/block, OH, OW, block) for `out_layout` NCHW<block>c."""

@@ -501,6 +501,44 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
         return np.asarray(np.matmul(a, b))[..., : self.units]
 
 
+class dense_strassen(OpCard, key="nn.contrib_dense_strassen"):
+    """data (.., K) times weights in the form of Strassen's algorithm, (N // 2 // nr * 7, K // 2, nr): (.., N). Sums are taken
+    in another order than by `nn.dense`."""
+
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    samples = [(((5, 8), (14, 4, 8)), {}), (((2, 3, 4), (7, 2, 4)), {})]
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0), tensor(weight, 1)
+        need(is_static(d) and is_static(w), "all extents must be known", f"data is {d}, weights are {w}", 0)
+        shape = dims(w)
+        need(
+            len(shape) == 3 and isinstance(shape[0], int) and shape[0] % 7 == 0,
+            "weights must be packed as (panels * 7, K // 2, nr)",
+            f"they are {w}",
+            1,
+        )
+        inner = dims(d)[-1]
+        panels, half, nr = shape
+        need(
+            may_equal(product([half, 2]), inner),
+            "the inner dimensions must be equal",
+            f"they are {inner} and {product([half, 2])}",
+            1,
+        )
+        return tensor_type((*d.shape[:-1], product([panels // 7, nr, 2])), self.out_dtype or product_dtype(d, w))
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.dense_strassen(data, weight, self.out_dtype or None)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.strassen import np_product
+
+        rows = data.reshape(-1, data.shape[-1])
+        return np_product(rows, weight).reshape(*data.shape[:-1], -1).astype(self.out_dtype or data.dtype)
+
+
 class attention(OpCard, key="nn.contrib_attention"):
     """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) -> (.., N, E). mask, if given, broadcasts to
     the scores (.., N, M). transpose_key: False if keys are already transposed, (.., D, M). zero_rows: rows whose scores are all
