@@ -6,8 +6,10 @@
 namespace tw {
 namespace {
 
-// Memory of the CPU that belongs to devices ("cuda_host") is of the same library.
-std::string library_of(const std::string& type) { return library_beside("tilewright_" + type.substr(0, type.find('_'))); }
+// Memory of the CPU that belongs to devices ("cuda_host") is of the same library; accelerators are external devices.
+std::string library_of(const std::string& type) {
+  return library_beside("tilewright_" + (type == "ext_dev" ? "vta" : type.substr(0, type.find('_'))));
+}
 
 const int libraries_registered = [] {
   // (type, its name): its table; the path of the library where there is none.

@@ -34,7 +34,7 @@ class System:
     """Options of the compiler."""
     zig_sources: tuple[str, ...] = ()
     """Folders of zig's own sources that sources of the runtime include."""
-    devices: tuple[str, ...] = ("opencl", "cuda")
+    devices: tuple[str, ...] = ("opencl", "cuda", "vta")
     """Types of devices that it has drivers for, whose libraries can be built."""
     package: str = ""
     """A folder of native/ whose files make the library a package of another language."""
@@ -79,7 +79,7 @@ MACOS = System(
     ("posix", "darwin", "libcxx"),
     library="libtilewright_runtime.dylib",
     links=("-Wl,-dead_strip", "-Wl,-x"),
-    devices=("opencl",),
+    devices=("opencl", "vta"),
 )
 
 WEBASSEMBLY = System(

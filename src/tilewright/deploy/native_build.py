@@ -120,7 +120,7 @@ def build_runtime(
     """Builds the runtime into the folder `output`: a shared library, stripped, and a static archive, or the files of a package.
 
     rpc: also the server for clients of `tilewright.rpc`, a program that contains the runtime. devices: also the libraries of these types
-    of devices ("opencl", "cuda"), which the runtime and the server open where they lie beside them.
+    of devices ("opencl", "cuda", "vta"), which the runtime and the server open where they lie beside them.
 
     Raises TVMError where zig is missing or fails, where files cannot be written, and for devices that the machine's system has no
     drivers for.

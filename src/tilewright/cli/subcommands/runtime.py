@@ -37,7 +37,7 @@ def runtime_group() -> None:
     "--devices",
     metavar="TYPES",
     default="",
-    help="Also build the libraries of these types of devices: opencl, cuda, separated by commas. They lie beside the runtime.",
+    help="Also build the libraries of these types of devices: opencl, cuda, vta, separated by commas. They lie beside the runtime.",
 )
 @click.option(
     "-o",

@@ -28,8 +28,8 @@ instruction to the queue of its unit, which holds `COMMAND_QUEUE` of them, and w
 Between neighbours there are four dependency queues: load to compute, compute to load, compute to store, store to compute. "Before" and
 "behind" follow the order load, compute, store. An instruction first takes a token for each of its `pop` flags and waits while there is
 none. At its end it gives a token for each of its `push` flags, and waits while a queue is full (`TOKEN_QUEUE`). The load unit has none
-before it, and the store unit none behind it: such flags are errors. A program that waits forever is an error. The result is undefined where two units
-access an element, one of them writes it, and no token orders them.
+before it, and the store unit none behind it: such flags are errors. A program that waits forever, and one that leaves tokens, is an error.
+The result is undefined where two units access an element, one of them writes it, and no token orders them.
 
 ## Memories
 

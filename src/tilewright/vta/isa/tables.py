@@ -129,7 +129,9 @@ INSTRUCTIONS = (
             Field("reset", "flag", "acc[dst] and out[dst] become zero, and nothing else is read"),
         ),
     ),
-    Instruction("finish", 3, "Ends a program, when the compute unit has come to it.", ()),
+    Instruction(
+        "finish", 3, "Ends a program: it is the last instruction, and the accelerator is done when all units are.", ()
+    ),
     Instruction(
         "alu",
         4,

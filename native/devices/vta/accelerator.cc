@@ -1,0 +1,65 @@
+#include "accelerator.h"
+
+#include <map>
+
+#include "../common/errors.h"
+#include "order.h"
+
+namespace tw {
+namespace {
+
+struct Registry {
+  std::mutex lock;
+  std::map<int, std::shared_ptr<Accelerator>> found;
+  int next = 1;
+};
+Registry& registry() {
+  static auto* made = [] {
+    auto* r = new Registry;  // outlives tensors that are freed when the process ends
+    r->found[0] = std::make_shared<Accelerator>(0);
+    return r;
+  }();
+  return *made;
+}
+
+}  // namespace
+
+std::string Accelerator::text() const { return format("ext_dev(%d)", id_); }
+void Accelerator::configure(const std::string& description) {
+  const Description d(description);
+  dram.set_coherent(d.coherent);
+  machine_ = std::make_unique<Machine>(d, &dram);
+}
+Machine& Accelerator::machine() {
+  if (!machine_) fail("RuntimeError", "%s has no accelerator yet; give it one with vta.reconfig_runtime()", text().c_str());
+  return *machine_;
+}
+void Accelerator::run(uint64_t address, uint64_t count) {
+  Machine& m = machine();
+  const std::vector<Instruction> program = m.program(address, count);
+  for (uint32_t n : start_order(m.d, program)) m.execute(program[n], n);
+  ++m.counters.programs;
+}
+
+std::shared_ptr<Accelerator> accelerator(int id) {
+  std::lock_guard<std::mutex> hold(registry().lock);
+  auto it = registry().found.find(id);
+  if (it == registry().found.end()) fail("ValueError", "there is no device ext_dev(%d)", id);
+  return it->second;
+}
+bool has_accelerator(int id) {
+  std::lock_guard<std::mutex> hold(registry().lock);
+  return registry().found.count(id) != 0;
+}
+int add_accelerator() {
+  std::lock_guard<std::mutex> hold(registry().lock);
+  const int id = registry().next++;
+  registry().found[id] = std::make_shared<Accelerator>(id);
+  return id;
+}
+void remove_accelerator(int id) {
+  std::lock_guard<std::mutex> hold(registry().lock);
+  registry().found.erase(id);
+}
+
+}  // namespace tw

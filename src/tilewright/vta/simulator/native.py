@@ -1,0 +1,86 @@
+"""The simulators of the native library, each a board of its own: memory, and an accelerator of a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime import Device, ext_dev, get_global_func
+from tilewright.vta.configuration import Configuration
+from tilewright.vta.isa.layout import layout_of
+from tilewright.vta.isa.program import Insn, encode
+from tilewright.vta.simulator.description import describe
+
+
+def device_function(name: str) -> Any:
+    """The function `vta.device.<name>` of this process, whose library is opened at the first use of a device."""
+    found = get_global_func(f"vta.device.{name}", allow_missing=True)
+    if found is None:
+        ext_dev(0).exist  # noqa: B018
+        found = get_global_func(f"vta.device.{name}")
+    return found
+
+
+class Simulator:
+    """A board with an accelerator of this configuration: functional, or cycle by cycle where its target is "tsim". It goes with this
+    object."""
+
+    def __init__(self, config: Configuration) -> None:
+        self.config = config
+        self.layout = layout_of(config)
+        self.id = int(device_function("add")())
+        self._call("configure", describe(config))
+
+    @property
+    def device(self) -> Device:
+        """The board as a device for arrays."""
+        return ext_dev(self.id)
+
+    def __del__(self) -> None:
+        if hasattr(self, "id"):
+            device_function("remove")(self.id)
+
+    def _call(self, name: str, *args: Any) -> Any:
+        return device_function(name)(self.id, *args)
+
+    def allocate(self, size: int) -> int:
+        """The address of memory of `size` bytes; it begins with zeros."""
+        return int(self._call("allocate", size))
+
+    def release(self, address: int) -> None:
+        self._call("release", address)
+
+    def write(self, address: int, data: bytes | bytearray | np.ndarray[Any, Any]) -> None:
+        """Writes to memory, and makes the accelerator see it. IndexError outside of all allocations."""
+        data = data.tobytes() if isinstance(data, np.ndarray) else bytes(data)
+        self._call("write", address, data)
+        self._call("flush", address, len(data))
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of memory as the accelerator left them. IndexError outside of all allocations."""
+        self._call("invalidate", address, size)
+        return bytes(self._call("read", address, size))
+
+    def run(self, instructions: Sequence[Insn]) -> None:
+        """Runs a program. IndexError, ValueError or RuntimeError name the instruction and what it must not do, or who waits for whom."""
+        code = encode(self.layout, instructions)
+        address = self.allocate(len(code))
+        try:
+            self.write(address, code)
+            self._call("run", address, len(instructions))
+        finally:
+            self.release(address)
+
+    def stats(self) -> dict[str, Any]:
+        """What was done since the counters were cleared: bytes by memory, steps, instructions; of a timed one also cycles."""
+        found: dict[str, Any] = json.loads(self._call("stats"))
+        return found
+
+    def clear_stats(self) -> None:
+        self._call("clear_stats")
+
+
+__all__ = ["Simulator", "device_function"]

@@ -1,0 +1,148 @@
+"""In which order the instructions of a program start, from its queues and tokens alone; programs that wait forever are found before they
+run.
+
+Written apart from the native library's (native/devices/vta/order.cc), which it checks; the texts of errors are the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from tilewright.vta.configuration import Configuration
+from tilewright.vta.isa.assembly import instruction_text
+from tilewright.vta.isa.program import Insn
+from tilewright.vta.isa.tables import UNITS
+
+QUEUES = ("load to compute", "compute to load", "compute to store", "store to compute")
+
+
+def place_text(i: Insn, index: int) -> str:
+    """An instruction in messages: "instruction 3 (gemm uop_end=1)"."""
+    return f"instruction {index} ({instruction_text(i)})"
+
+
+def queue_of(unit: str, flag: str) -> str | None:
+    """The queue from which a flag of a unit takes a token, or to which it gives one; None where it has no neighbour there."""
+    neighbour = UNITS.index(unit) + (1 if flag.endswith("next") else -1)
+    if not 0 <= neighbour < len(UNITS):
+        return None
+    ends = (unit, UNITS[neighbour]) if flag.startswith("push") else (UNITS[neighbour], unit)
+    return " to ".join(ends)
+
+
+def _check_flags(program: Sequence[Insn]) -> None:
+    for n, i in enumerate(program):
+        for flag in ("pop_prev", "pop_next", "push_prev", "push_next"):
+            if i[flag] and queue_of(i.unit, flag) is None:
+                side = "before" if flag.endswith("prev") else "behind"
+                raise ValueError(f"{place_text(i, n)}: the {i.unit} unit has no unit {side} it")
+        if i.name == "finish" and n + 1 != len(program):
+            raise ValueError(f"{place_text(i, n)} is not the last of {len(program)} instructions")
+    if not program or program[-1].name != "finish":
+        raise ValueError("the program does not end with finish")
+
+
+class _Queues:
+    def __init__(self, config: Configuration, program: Sequence[Insn]) -> None:
+        self.config, self.program = config, program
+        self.waiting: dict[str, deque[int]] = {u: deque() for u in UNITS}
+        self.tokens = dict.fromkeys(QUEUES, 0)
+        self.done: dict[str, int] = {}
+        """By unit, the instruction that has yet to give tokens."""
+        self.owed: dict[str, list[str]] = {u: [] for u in UNITS}
+        self.fetched = 0
+
+    def fetch(self) -> None:
+        while self.fetched < len(self.program):
+            queue = self.waiting[self.program[self.fetched].unit]
+            if len(queue) >= self.config.command_queue:
+                return
+            queue.append(self.fetched)
+            self.fetched += 1
+
+    def taken(self, unit: str, n: int, prefix: str = "pop") -> list[str]:
+        """The queues of the flags of an instruction."""
+        flags = [f"{prefix}_{side}" for side in ("prev", "next") if self.program[n][f"{prefix}_{side}"]]
+        return [str(queue_of(unit, flag)) for flag in flags]
+
+    def give(self) -> bool:
+        moved = False
+        for unit in list(self.done):
+            for queue in list(self.owed[unit]):
+                if self.tokens[queue] < self.config.token_queue:
+                    self.tokens[queue] += 1
+                    self.owed[unit].remove(queue)
+                    moved = True
+            if not self.owed[unit]:
+                del self.done[unit]
+                moved = True
+        return moved
+
+    def start(self) -> int | None:
+        ready = [
+            (queue[0], unit)
+            for unit, queue in self.waiting.items()
+            if queue and unit not in self.done and all([self.tokens[q] for q in self.taken(unit, queue[0])])
+        ]
+        if not ready:
+            return None
+        n, unit = min(ready)
+        self.waiting[unit].popleft()
+        for queue in self.taken(unit, n):
+            self.tokens[queue] -= 1
+        self.done[unit] = n
+        self.owed[unit] = self.taken(unit, n, "push")
+        return n
+
+    def state(self) -> str:
+        lines = []
+        for unit in UNITS:
+            line = "has no instruction left"
+            if unit in self.done:
+                n = self.done[unit]
+                line = " ".join(
+                    [
+                        f"has done {place_text(self.program[n], n)}, whose token has no room in the queue",
+                        *self.owed[unit],
+                    ]
+                )
+            elif self.waiting[unit]:
+                n = self.waiting[unit][0]
+                missing = [q for q in self.taken(unit, n) if not self.tokens[q]]
+                line = " ".join([f"waits at {place_text(self.program[n], n)} for a token in the queue", *missing])
+            lines.append(f"\n  {unit} {line}")
+        if self.fetched < len(self.program):
+            i = self.program[self.fetched]
+            lines.append(
+                f"\n  fetch waits at {place_text(i, self.fetched)}, because the queue of the {i.unit} unit is full"
+            )
+        return "".join(lines) + f"\n  tokens: {self.held()}"
+
+    def held(self) -> str:
+        return ", ".join([f"{queue} {count}" for queue, count in self.tokens.items()])
+
+
+def start_order(config: Configuration, program: Sequence[Insn]) -> list[int]:
+    """The numbers of instructions in the order of their starts: of those that can start, the first of the program.
+
+    RuntimeError, with the state of the queues, where the program waits forever or leaves tokens; ValueError where it does not end with
+    `finish`, or a unit has no neighbour for a flag."""
+    _check_flags(program)
+    queues, order = _Queues(config, program), []
+    while True:
+        queues.fetch()
+        moved = queues.give()
+        n = queues.start()
+        if n is not None:
+            order.append(n)
+        elif not moved:
+            break
+    if len(order) < len(program) or queues.done:
+        raise RuntimeError(f"the program waits forever:{queues.state()}")
+    if any(queues.tokens.values()):
+        raise RuntimeError(f"the program leaves tokens, with which the next one would begin: {queues.held()}")
+    return order
+
+
+__all__ = ["QUEUES", "place_text", "queue_of", "start_order"]
