@@ -167,11 +167,29 @@ def test_a_time_that_is_too_good_is_measured_again(tmp_path: Path) -> None:
     assert hopeless.calls == 1
 
 
+def test_what_seems_to_be_the_fastest_is_compared_with_the_untuned_kernel(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("fast", "slow", "best", "untuned")]
+    fast, slow, best, untuned = Sleeper(0.9), Sleeper(1.2), Sleeper(1.0), Sleeper(2.0)
+    fast.first = slow.first = best.first = untuned.first = 0.0
+    libraries = dict(zip(paths, [fast, slow, best, untuned], strict=True))
+    for path in paths:
+        path.touch()
+    bench = Bench(lambda path: libraries[path], cpu(), Plan(cache_flush_bytes=1))  # type: ignore[arg-type,return-value]
+    found = bench.measure(Run(paths[0], kernels.SIGNATURE, paths[3], paths[2]))
+    assert (found.seconds, found.beside, found.reference) == ((0.9,) * 6, (1.0,) * 6, (2.0,) * 6)
+    assert bench.measure(Run(paths[1], kernels.SIGNATURE, paths[3], paths[2])).reference == ()
+    beside = bench.measure(Run(paths[0], kernels.SIGNATURE, paths[3], paths[3]))
+    assert beside.reference == beside.beside == (2.0,) * 6
+    assert bench.measure(Run(paths[0], kernels.SIGNATURE, None, paths[2])).reference == ()
+
+
 class Sleeper(Clock):
-    """A library whose first call, which computes its outputs, takes its time as well."""
+    """A library whose first call, which computes its outputs, takes its time as well, or `first` seconds."""
+
+    first: float | None = None
 
     def __getitem__(self, name: str) -> Callable[..., None]:
-        return lambda a, b: _compute(self.seconds[0])
+        return lambda a, b: _compute(self.seconds[0] if self.first is None else self.first)
 
 
 def _compute(seconds: float) -> None:

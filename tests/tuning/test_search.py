@@ -157,6 +157,36 @@ def test_noise_that_slows_all_runs_down_does_not_decide(func: PrimFunc) -> None:
             assert record.median == pytest.approx(best((a, b)) * 1.1, rel=1e-6)  # the load of the first call
 
 
+class Alike(Formula):
+    """All candidates take one second, give or take a twentieth, as does what they are measured beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = Random(1)
+
+    def _times(self) -> tuple[float, ...]:
+        return (1.0 + self.random.uniform(-0.05, 0.05),) * 3
+
+    def run(self, runs: Sequence[Run]) -> list[Measured]:
+        found = []
+        for run in runs:
+            own, beside = self._times(), self._times() if run.beside is not None else ()
+            if beside and own < beside:
+                own, beside = self._times(), self._times()
+                found.append(Measured(own, beside, reference=self._times()))
+            else:
+                found.append(Measured(own, beside))
+        return found
+
+
+def test_errors_of_comparisons_do_not_add_up(func: PrimFunc) -> None:
+    session = Session([task(func)], Names(), Alike(), Ignorant())
+    session.run(Limits(trials=200, batch=8, patience=100, search=1e9))
+    (progress,) = session.progress
+    assert progress.untuned is not None and len(session.records) == 200
+    assert progress.seconds > 0.9 * progress.untuned
+
+
 class Far(Formula):
     """Measures on four boards. gate: what measurements of candidates wait for. open: how many are not done."""
 

@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
     reference: the library of the untuned kernel, whose outputs for the same inputs are compared with its own; None: they are not compared.
     beside: the library of the best candidate so far, whose runs alternate with its own; what seems to be faster is measured twice, and the
-    second time counts.
+    second time, beside the reference too, counts.
     packings, beside_packings: the parameters that the library, or the one beside it, takes in other layouts than the signature says. They
     are packed before, so the time of that does not count.
     """
@@ -91,13 +91,15 @@ class Run(NamedTuple):
 
 class Measured(NamedTuple):
     """Seconds of a call, one number an undisturbed repeat; those of the library beside it, whose repeats alternated with these (none for a
-    candidate that is far slower); or why there are none. elapsed: seconds that it took to measure, where it was done."""
+    candidate that is far slower); or why there are none. elapsed: seconds that it took to measure, where it was done. reference: those of the
+    untuned kernel, which alternated too if the library seemed to be the fastest so far."""
 
     seconds: tuple[float, ...]
     beside: tuple[float, ...] = ()
     failure: Failure | None = None
     message: str = ""
     elapsed: float = 0.0
+    reference: tuple[float, ...] = ()
 
 
 class Builder(ABC):

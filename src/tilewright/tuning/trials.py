@@ -42,10 +42,12 @@ class Kernel:
         return self.progress.task
 
     def record(self, candidate: Any, measured: Measured, best: Best | None) -> Record:
-        """The record of a measurement. Its seconds are scaled by how much slower than before the best candidate was, whose runs alternated
-        with its own."""
+        """The record of a measurement. Its seconds are scaled by how much slower than before the untuned kernel was, whose runs alternated
+        with its own; of a candidate that is not faster than the best so far, by how much slower that was."""
         task, scale = self.task, 1.0
-        if measured.beside and best is not None:
+        if measured.reference and self.progress.untuned is not None:
+            scale = self.progress.untuned / statistics.median(measured.reference)
+        elif measured.beside and best is not None:
             scale = best.seconds / statistics.median(measured.beside)
         return Record(
             task.key,

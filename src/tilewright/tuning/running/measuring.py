@@ -122,32 +122,41 @@ class Bench:
         if beside is not None and self._is_hopeless(fastest / beside.repeat(), 1):
             return Measured((fastest,))
         candidate = candidate._replace(seconds=fastest, called=1 + (first < float("inf")))
-        own, other = self._repeats(candidate, beside)
-        if other and statistics.median(own) < statistics.median(other):
-            # The least of many times is too good to be true: what seems to be the fastest so far is measured once again.
-            own, other = self._repeats(candidate, beside)
-        return Measured(own, other)
+        own, other, _ = self._repeats(candidate, beside)
+        if not other or statistics.median(own) >= statistics.median(other):
+            return Measured(own, other)
+        # The least of many times is too good to be true: what seems to be the fastest so far is measured once again. Beside the reference
+        # too, since the errors of comparisons each with the one before would add up.
+        distinct = run.reference is not None and run.reference != run.beside
+        reference = self._timed_beside(run.reference, ()) if run.reference is not None and distinct else None
+        own, other, compared = self._repeats(candidate, beside, reference)
+        return Measured(own, other, reference=compared if distinct else other if run.reference is not None else ())
 
-    def _repeats(self, candidate: _Timed, beside: _Timed | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _repeats(
+        self, candidate: _Timed, beside: _Timed | None, reference: _Timed | None = None
+    ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """The undisturbed repeats of a library, of the one beside it, and of the reference, in turn."""
         plan, begun = self._plan, time.monotonic()
         own: list[float] = []
         other: list[float] = []
-        sides = [(candidate, own)] + ([(beside, other)] if beside is not None else [])
+        compared: list[float] = []
+        timed = [(candidate, own), (beside, other), (reference, compared)]
+        sides = [(library, found) for library, found in timed if library is not None]
         for _ in range(max(plan.most, 1)):
             # Which one is first alternates too: what gets slower or faster meanwhile is the same for both.
             sides.reverse()
-            for timed, found in sides:
-                found.append(timed.repeat())
+            for library, found in sides:
+                found.append(library.repeat())
             if other and self._is_hopeless(min(*own, candidate.seconds) / min(other), len(own) + candidate.called - 1):
                 # The other one's few repeats may all have been interrupted: nothing is to be scaled by them.
-                return (min(*own, candidate.seconds),), ()
+                return (min(*own, candidate.seconds),), (), ()
             if other and len(own) >= AGREE and min(own) > plan.slower * min(other):
                 break
             agreeing = min([len(undisturbed(f, plan)) for _, f in sides])
             taken = time.monotonic() - begun
             if agreeing >= plan.repeats or taken > plan.seconds * (1 if agreeing >= AGREE else PATIENCE):
                 break
-        return undisturbed(own, plan), undisturbed(other, plan)
+        return undisturbed(own, plan), undisturbed(other, plan), undisturbed(compared, plan)
 
     def _is_hopeless(self, slower: float, repeats: int) -> bool:
         """A call, and a short repeat of few calls, may both have been interrupted; what is far slower was not only that."""
