@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright import tir
-from tilewright.codegen.backend import Code, back_end_of, register_back_end, remove_back_end
+from tilewright.codegen.backend import NO_RULES, Code, back_end_of, register_back_end, remove_back_end
 from tilewright.codegen.device import DeviceBackEnd
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
@@ -45,6 +45,7 @@ def one_thread(func: tir.PrimFunc, mod: Any, ctx: Any) -> tir.PrimFunc:
 
 class Simulated(DeviceBackEnd):
     kind, forms, loads, version = KIND, ("ll",), "object", "1"
+    rules = NO_RULES  # threads run one after the other, without barriers
 
     def passes(self, target: Target) -> Sequence[Pass]:
         return [tir.transform.prim_func_pass(one_thread, opt_level=0, name="simulated.OneThread")]

@@ -101,7 +101,7 @@ class BackEnd(ABC):
     @property
     def identity(self) -> str:
         """Key that distinguishes back ends of one kind in the cache."""
-        return f"{type(self).__module__}.{type(self).__qualname__} {self.version}"
+        return f"{type(self).__module__}.{type(self).__qualname__} {self.version} {self.rules}"
 
     def toolchain(self, target: Target) -> str:
         """Identity of a tool outside this package on which objects depend, such as the compiler of the machine; part of the cache key."""
