@@ -90,9 +90,9 @@ class Run(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds of a call, one number an undisturbed repeat; those of the library beside it, whose repeats alternated with these (none for a
-    candidate that is far slower); or why there are none. elapsed: seconds that it took to measure, where it was done. reference: those of the
-    untuned kernel, which alternated too if the library seemed to be the fastest so far."""
+    """Seconds of a call, one number an undisturbed repeat; or why there are none. beside: those of the library beside it, whose repeats
+    alternated with these; none for a candidate that is far slower. reference: those of the untuned kernel, which alternated too if the
+    library seemed to be the fastest so far. elapsed: seconds that it took to measure, where it was done."""
 
     seconds: tuple[float, ...]
     beside: tuple[float, ...] = ()
