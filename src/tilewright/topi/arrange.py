@@ -90,22 +90,22 @@ def strided_set(
     return _injective(shape, element, "T_strided_set")
 
 
-def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
+def unravel_index(indices: te.Tensor, shape: te.Tensor) -> te.Tensor:
     """Converts flat indices into indices along each axis of `shape`: (number of axes, ...)."""
     rank = get_const_int(shape.shape[0])
 
     def element(axis: Var, *i: Var) -> Any:
-        rest: PrimExpr = x(*i)
+        rest: PrimExpr = indices(*i)
         found = rest
         for k in range(rank - 1, -1, -1):
             # The extents are data. A division by an extent of zero, which has no elements, must not trap.
-            extent = tir.max(to(shape(k), x.dtype), tir.const(1, x.dtype))
+            extent = tir.max(to(shape(k), indices.dtype), tir.const(1, indices.dtype))
             part = tir.indexmod(rest, extent) if k else rest
             found = part if k == rank - 1 else tir.Select(tir.EQ(axis, k), part, found)
             rest = tir.indexdiv(rest, extent)
         return found
 
-    return _injective([rank, *shape_of(x)], element, "T_unravel_index")
+    return _injective([rank, *shape_of(indices)], element, "T_unravel_index")
 
 
 def matrix_set_diag(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.utils import Dim, as_int, equal, shape_of
+from tilewright.topi.utils import Dim, as_int, known_equal, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr, PrimExprLike
@@ -35,7 +35,7 @@ def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
                     )
             elif isinstance(d, int):
                 best = d  # a static extent above 1 takes precedence over a dynamic one
-            elif not isinstance(best, int) and not equal(best, d):
+            elif not isinstance(best, int) and not known_equal(best, d):
                 best = tir.Select(best == tir.const(1, best.dtype), d, best)
         result.append(best)
     return result
@@ -48,33 +48,52 @@ def broadcast_index(shape: Sequence[Dim], out: Sequence[Dim], index: Sequence[An
     for d, o, i in zip(shape, list(out)[skip:], list(index)[skip:], strict=True):
         d = as_int(d)
         if isinstance(d, int):
-            picked.append(0 if d == 1 and not equal(o, 1) else i)
+            picked.append(0 if d == 1 and not known_equal(o, 1) else i)
         else:
             # A dynamic extent may be 1 at run time, so the index is chosen then, unless the result has the same extent.
-            picked.append(i if equal(d, o) else tir.if_then_else(d == 1, 0, i))
+            picked.append(i if known_equal(d, o) else tir.if_then_else(d == 1, 0, i))
     return picked
 
 
 def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
-    """f applied to broadcast tensors. Numbers among `args` are passed to f unchanged."""
+    """f applied to broadcast tensors. Numbers and expressions among `args` are the same for all elements."""
     tensors = [a for a in args if isinstance(a, te.Tensor)]
     dtype = tensors[0].dtype
     shapes = [shape_of(t) for t in tensors]
     out = broadcast_shape(*shapes)
-    same = all(len(s) == len(out) and all(equal(a, b) for a, b in zip(s, out, strict=True)) for s in shapes)
+    same = all(len(s) == len(out) and all(known_equal(a, b) for a, b in zip(s, out, strict=True)) for s in shapes)
 
     def element(*i: Var) -> Any:
-        values = [
-            a(*broadcast_index(shape_of(a), out, i)) if isinstance(a, te.Tensor) else tir.const(a, dtype) for a in args
-        ]
+        values = [a(*broadcast_index(shape_of(a), out, i)) if isinstance(a, te.Tensor) else to(a, dtype) for a in args]
         return f(*values)
 
     return compute(out, element, name=name, tag=tag.ELEMWISE if same else tag.BROADCAST)
 
 
-def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
-    def compute(lhs: Any, rhs: Any) -> te.Tensor:
-        return apply(f, (lhs, rhs), f"T_{name}")
+def _of(f: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
+    """f applied to broadcast tensors, or to expressions; numbers take the type of the first one that has a type."""
+    if any([isinstance(a, te.Tensor) for a in args]):
+        return apply(f, args, name)
+    dtype = next((a.dtype for a in args if not isinstance(a, (int, float))), None)
+    return f(*[tir.const(a, dtype) if isinstance(a, (int, float)) else a for a in args])
+
+
+class Binary(Protocol):
+    """A compute of two tensors, or of a tensor and an expression; of two expressions, it is an expression."""
+
+    @overload
+    def __call__(self, lhs: te.Tensor, rhs: Any) -> te.Tensor: ...
+
+    @overload
+    def __call__(self, lhs: Any, rhs: te.Tensor) -> te.Tensor: ...
+
+    @overload
+    def __call__(self, lhs: PrimExprLike, rhs: PrimExprLike) -> PrimExpr: ...
+
+
+def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Binary:
+    def compute(lhs: Any, rhs: Any) -> Any:
+        return _of(f, (lhs, rhs), f"T_{name}")
 
     compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = doc
@@ -154,7 +173,7 @@ floor_mod = _binary("floor_mod", _floor_mod, "Remainder with the sign of rhs.")
 maximum = _binary("maximum", tir.max, "The larger.")
 minimum = _binary("minimum", tir.min, "The smaller.")
 power = _binary("power", _power, "lhs to the rhs.")
-equal_ = _binary("equal", lambda a, b: tir.EQ(a, b), "lhs == rhs (bool).")
+equal = _binary("equal", lambda a, b: tir.EQ(a, b), "lhs == rhs (bool).")
 not_equal = _binary("not_equal", lambda a, b: tir.NE(a, b), "lhs != rhs (bool).")
 less = _binary("less", lambda a, b: tir.LT(a, b), "lhs < rhs (bool).")
 less_equal = _binary("less_equal", lambda a, b: tir.LE(a, b), "lhs <= rhs (bool).")
@@ -168,9 +187,27 @@ logical_xor = _binary(
 bitwise_and = _binary("bitwise_and", lambda a, b: a & b, "Bits in both.")
 bitwise_or = _binary("bitwise_or", lambda a, b: a | b, "Bits in either.")
 bitwise_xor = _binary("bitwise_xor", lambda a, b: a ^ b, "Bits in one only.")
-left_shift = _binary("left_shift", lambda a, b: a << b, "lhs shifted to higher bits.")
-right_shift = _binary("right_shift", lambda a, b: a >> b, "lhs shifted to lower bits.")
 squared_difference = _binary("squared_difference", lambda a, b: (a - b) * (a - b), "(lhs - rhs) squared.")
+
+
+def left_shift(x: Any, n: Any) -> Any:
+    """x shifted to higher bits by n."""
+    return _of(lambda a, b: a << b, (x, n), "T_left_shift")
+
+
+def right_shift(x: Any, n: Any) -> Any:
+    """x shifted to lower bits by n; the sign is kept."""
+    return _of(lambda a, b: a >> b, (x, n), "T_right_shift")
+
+
+def logical_not(data: Any) -> Any:
+    """Not data (bool)."""
+    return _of(tir.Not, (data,), "T_logical_not")
+
+
+def bitwise_not(data: Any) -> Any:
+    """All bits of data inverted."""
+    return _of(tir.bitwise_not, (data,), "T_bitwise_not")
 
 
 def where(condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:

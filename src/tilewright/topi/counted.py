@@ -3,38 +3,52 @@ number."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.sort import first
-from tilewright.topi.utils import prod, shape_of, to
+from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
-def argwhere(condition: te.Tensor) -> list[te.Tensor]:
-    """[indices (elements, axes) of int32, their number (1,)]: the index of each nonzero element, in order. The remaining rows are
-    zeros."""
+def nonzero(condition: te.Tensor, rows: Dim = None) -> list[te.Tensor]:
+    """[indices (rows, axes) of int32, the number of nonzero elements (1,)]: the index of each nonzero element, in order. The remaining rows
+    are zeros, and what is beyond the rows is left out. rows: as many as there are elements by default."""
     shape = shape_of(condition)
     rank, total = len(shape), prod(shape)
+    held = total if rows is None else rows
 
     def body(ib: IRBuilder, x: BufferVar, out: BufferVar, count: BufferVar) -> None:
         found = local(ib, "int32", 0, "found")
         with ib.for_range(0, total, "i") as i:
             index = unflatten(i, shape)
             with ib.if_scope(tir.NE(x[tuple(index)], tir.const(0, x.dtype))):
-                for axis in range(rank):
-                    out[found[0], axis] = to(index[axis], "int32")
+                with ib.if_scope(found[0] < to(held, "int32")):
+                    for axis in range(rank):
+                        out[found[0], axis] = to(index[axis], "int32")
                 found[0] = found[0] + 1
-        with ib.for_range(to(found[0], "int64"), to(total, "int64"), "j") as j:
+        with ib.for_range(tir.min(to(found[0], "int64"), to(held, "int64")), to(held, "int64"), "j") as j:
             for axis in range(rank):
                 out[j, axis] = tir.const(0, "int32")
         count[0] = found[0]
 
-    return program([[total, rank], [1]], ["int32", "int32"], [condition], body, "argwhere")
+    return program([[held, rank], [1]], ["int32", "int32"], [condition], body, "argwhere")
+
+
+def argwhere(output_shape: Sequence[Dim], condition: te.Tensor) -> te.Tensor:
+    """The index of each nonzero element, in order: (rows, axes) of int32. output_shape: that shape, whose rows are the number of nonzero
+    elements, which only the data know. With more rows the rest are zeros; with fewer the last elements are left out."""
+    rows, axes = [as_int(d) for d in output_shape]
+    if axes != len(condition.shape):
+        raise ValueError(
+            f"argwhere: the result has a column for each of {len(condition.shape)} axes, but output_shape has {axes}"
+        )
+    return nonzero(condition, rows)[0]
 
 
 def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
@@ -103,4 +117,30 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
     return made if return_counts else made[:4]
 
 
-__all__ = ["argwhere", "unique"]
+def _of_rank(rank: int) -> Callable[[Sequence[Dim], te.Tensor], te.Tensor]:
+    def of_rank(output_shape: Sequence[Dim], condition: te.Tensor) -> te.Tensor:
+        if len(condition.shape) != rank:
+            raise ValueError(
+                f"hybrid_argwhere_{rank}d: the condition must have {rank} axes, but has {len(condition.shape)}"
+            )
+        return argwhere(output_shape, condition)
+
+    of_rank.__name__ = of_rank.__qualname__ = f"hybrid_argwhere_{rank}d"
+    of_rank.__doc__ = f"`argwhere` of a condition that has {rank} axes."
+    return of_rank
+
+
+hybrid_argwhere_1d, hybrid_argwhere_2d, hybrid_argwhere_3d, hybrid_argwhere_4d, hybrid_argwhere_5d = map(
+    _of_rank, range(1, 6)
+)
+
+__all__ = [
+    "argwhere",
+    "hybrid_argwhere_1d",
+    "hybrid_argwhere_2d",
+    "hybrid_argwhere_3d",
+    "hybrid_argwhere_4d",
+    "hybrid_argwhere_5d",
+    "nonzero",
+    "unique",
+]

@@ -70,10 +70,10 @@ def _within(place: Sequence[Var], extents: Sequence[Dim], shape: Sequence[Dim]) 
     return [i if holds(d, n) else data_index(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
 
 
-def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
-    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` runs over the coordinates.
+def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
+    """a[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` runs over the coordinates.
     Indices out of bounds are clipped."""
-    shape, where = shape_of(data), shape_of(indices)
+    shape, where = shape_of(a), shape_of(indices)
     m = get_const_int(where[0])
     rest = where[1:]
 
@@ -81,7 +81,7 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
         at = i[: len(rest)]
         picked = [data_index(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
         batch = _within(i[:batch_dims], rest[:batch_dims], shape[:batch_dims])
-        return data(*batch, *picked, *i[len(rest) :])
+        return a(*batch, *picked, *i[len(rest) :])
 
     return compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
 

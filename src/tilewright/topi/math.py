@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.broadcast import left_shift as left_shift
+from tilewright.topi.broadcast import right_shift as right_shift
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.utils import normalize_axis, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
+    from tilewright.ir.span import BaseSpan
 
 
 def elementwise(x: te.Tensor, f: Callable[[Any], Any], name: str) -> te.Tensor:
@@ -79,18 +83,78 @@ isinf = _unary("isinf", lambda v: tir.EQ(tir.abs(v), tir.const(float("inf"), v.d
 isfinite = _unary(
     "isfinite", lambda v: tir.LT(tir.abs(v), tir.const(float("inf"), v.dtype)), "Whether x is a finite number (bool)."
 )
-logical_not = _unary("logical_not", lambda v: tir.Not(v), "Not x (bool).")
-bitwise_not = _unary("bitwise_not", tir.bitwise_not, "All bits of x inverted.")
 identity = _unary("identity", lambda v: v, "x itself.")
 
 
-def cast(x: te.Tensor, dtype: str) -> te.Tensor:
-    """x converted to `dtype`: to bool by comparison with zero, from float to int rounded towards zero."""
+@overload
+def cast(x: te.Tensor, dtype: str, span: BaseSpan | None = None) -> te.Tensor: ...
+
+
+@overload
+def cast(x: PrimExpr, dtype: str, span: BaseSpan | None = None) -> PrimExpr: ...
+
+
+def cast(x: Any, dtype: str, span: BaseSpan | None = None) -> Any:
+    """x, a tensor or an expression, converted to `dtype`: to bool by comparison with zero, from float to int rounded towards zero. span:
+    the place of the source that the converted values are of."""
     if x.dtype == dtype:
         return x
-    if dtype == "bool":
-        return elementwise(x, lambda v: tir.NE(v, tir.const(0, v.dtype)), "T_cast")
-    return elementwise(x, lambda v: tir.Cast(dtype, v), "T_cast")
+
+    def converted(v: Any) -> Any:
+        return tir.NE(v, tir.const(0, v.dtype), span) if dtype == "bool" else tir.Cast(dtype, v, span)
+
+    return elementwise(x, converted, "T_cast") if isinstance(x, te.Tensor) else converted(x)
+
+
+def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
+    """The bits of x as another type with the same number of bits."""
+    return elementwise(x, lambda v: tir.reinterpret(dtype, v), "T_reinterpret")
+
+
+def ceil_log2(x: Any) -> Any:
+    """The exponent of the smallest power of two that is not below x, a positive number or expression: of an integer exactly, by its
+    leading zeros; of a float by the logarithm."""
+    value = tir.const(x) if isinstance(x, (int, float)) else x
+    if "float" in value.dtype:
+        return tir.ceil(tir.log2(value))
+    bits = value.dtype.bits
+    leading = to(tir.clz(value - tir.const(1, value.dtype)), value.dtype)
+    return tir.Select(
+        value <= tir.const(1, value.dtype), tir.const(0, value.dtype), tir.const(bits, value.dtype) - leading
+    )
+
+
+def fixed_point_multiply(x: te.Tensor, multiplier: int, shift: int) -> te.Tensor:
+    """round(x * multiplier * 2 ** (shift - 31)) of int32; halves are rounded upwards. multiplier: a fraction of 31 bits."""
+    fraction, bits, right = (tir.const(v, "int32") for v in (multiplier, 31, -shift))
+    return elementwise(x, lambda v: tir.q_multiply_shift(v, fraction, bits, right), "fixed_point_multiply")
+
+
+def fixed_point_multiply_per_axis(
+    x: te.Tensor,
+    y: te.Tensor,
+    lshift: te.Tensor,
+    rshift: te.Tensor,
+    is_lshift_required: int,
+    is_rshift_required: int,
+    axes: Sequence[int],
+) -> te.Tensor:
+    """`fixed_point_multiply` of x with a multiplier y, a left shift and a right shift for each index along `axes`. A shift that is not
+    required is not read."""
+    places = [normalize_axis(int(a), len(x.shape)) for a in axes]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        at = [i[a] for a in places]
+        wide: PrimExpr = tir.Cast("int64", x(*i))
+        if is_lshift_required:
+            wide = tir.shift_left(wide, tir.Cast("int64", lshift(*at)))
+        total = tir.const(31, "int64")
+        if is_rshift_required:
+            total = total + tir.Cast("int64", rshift(*at))
+        half = tir.shift_left(tir.const(1, "int64"), total - tir.const(1, "int64"))
+        return tir.Cast("int32", tir.shift_right(wide * tir.Cast("int64", y(*at)) + half, total))
+
+    return compute(x.shape, element, name="fixed_point_multiply_per_axis", tag=tag.BROADCAST)
 
 
 def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
@@ -104,9 +168,22 @@ def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
     return elementwise(x, bound, "T_clip")
 
 
-def fast_exp(x: te.Tensor) -> te.Tensor:
-    """exp(x). The same as `exp`, for which back ends have vector code."""
-    return exp(x)
+# Back ends have vector code for the exact functions, which is as fast as the classic approximations.
+fast_exp, fast_tanh, fast_erf = exp, tanh, erf
+
+
+def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
+    """The sum of tensors of one shape, element by element. Raises ValueError without tensors."""
+    if not xs:
+        raise ValueError("elemwise_sum: there must be a tensor")
+
+    def total(*i: Any) -> Any:
+        value: Any = xs[0](*i)
+        for x in xs[1:]:
+            value = value + x(*i)
+        return value
+
+    return compute(xs[0].shape, total, name="T_elemwise_sum", tag=tag.ELEMWISE)
 
 
 def full(shape: Any, dtype: str, fill_value: Any) -> te.Tensor:

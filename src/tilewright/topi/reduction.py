@@ -9,7 +9,8 @@ from tilewright import te
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
-from tilewright.topi.utils import Dim, as_int, equal, normalize_axes, prod, shape_of, to
+from tilewright.topi.utils import Dim, as_int, known_equal, normalize_axes, shape_of, to
+from tilewright.topi.utils import prod as number_of
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr, PrimExprLike
@@ -43,7 +44,7 @@ def reduce(
     extents = {a: shape[a] for a in axes}
     last = len(shape) - 1
     joined = _joined(shape, axes, x.dtype) if reducer in _NEUTRAL else []
-    size = whole = prod([shape[a] for a in joined]) if joined else shape[last]
+    size = whole = number_of([shape[a] for a in joined]) if joined else shape[last]
     if last in extents and reducer in _NEUTRAL:
         extents[last] = whole = whole_vectors(size, x.dtype)
     by_axis = {a: te.reduce_axis((0, extents[a]), name=f"k{a}") for a in axes if a not in joined[:-1]}
@@ -91,7 +92,7 @@ def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
     run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
     if len(run) < 2 or {int} != {type(shape[a]) for a in run}:
         return []
-    return run if planner().one_row(shape[-1], prod([shape[a] for a in run]), dtype) else []
+    return run if planner().one_row(shape[-1], number_of([shape[a] for a in run]), dtype) else []
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
@@ -126,13 +127,13 @@ _all = te.comm_reducer(lambda a, b: tir.And(a, b), lambda t: tir.const(True, t),
 _any = te.comm_reducer(lambda a, b: tir.Or(a, b), lambda t: tir.const(False, t), name="any")
 all = _reduction("all", _all, "Whether all elements along `axis` hold (bool).")
 any = _reduction("any", _any, "Whether any element along `axis` holds (bool).")
-product = _reduction("prod", _prod, "Product along `axis`.")
+prod = _reduction("prod", _prod, "Product along `axis`.")
 
 
 def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
     """The number of elements that are reduced to one result along `axis`."""
     shape = shape_of(data)
-    return prod(shape[a] for a in normalize_axes(axis, len(shape), exclude))
+    return number_of(shape[a] for a in normalize_axes(axis, len(shape), exclude))
 
 
 def scale_by_count(total: te.Tensor, number: PrimExprLike) -> te.Tensor:
@@ -229,9 +230,9 @@ def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
     axes: dict[int, Any] = {i: te.reduce_axis((0, shape[i]), name=f"k{i}") for i in range(lead)}
     for i, (have, want) in enumerate(zip(shape[lead:], target, strict=True), lead):
         if isinstance(want, int):
-            if want == 1 and not equal(have, 1):
+            if want == 1 and not known_equal(have, 1):
                 axes[i] = te.reduce_axis((0, have), name=f"k{i}")
-        elif not equal(have, want):
+        elif not known_equal(have, want):
             # A dynamic target may be 1, and the axis is summed; otherwise the sum has one term.
             extent = tir.Select(tir.EQ(want, tir.const(1, want.dtype)), to(have, want.dtype), tir.const(1, want.dtype))
             axes[i] = te.reduce_axis((0, extent), name=f"k{i}")

@@ -350,6 +350,35 @@ def topk(
     return [values, places] if ret_type == "both" else [values] if ret_type == "values" else [places]
 
 
+def binary_search(
+    ib: IRBuilder,
+    sequence_offset: Any,
+    search_range: Dim,
+    sorted_sequence: BufferVar,
+    value: Any,
+    right: bool,
+    out_dtype: str,
+) -> Any:
+    """Writes a search by halves with the IR builder: the number of elements that are before `value` among `search_range` sorted ones, which
+    begin at the flat place `sequence_offset` of a buffer; with `right`, equal elements are before it, too."""
+    offset = 0 if sequence_offset is None else sequence_offset
+    return _search(ib, lambda k: sorted_sequence[offset + k], search_range, value, right, out_dtype)
+
+
+def _search(ib: IRBuilder, element: Callable[[Any], Any], count: Dim, value: Any, right: bool, out_dtype: str) -> Any:
+    kind = count.dtype if not isinstance(count, int) else "int32"
+    low, high = local(ib, kind, 0, "low"), local(ib, kind, count, "high")
+    with ib.while_loop(low[0] < high[0]):
+        middle = ib.let("middle", low[0] + tir.floordiv(high[0] - low[0], 2))
+        found = element(middle)
+        behind = tir.Not(before(value, found, True)) if right else before(found, value, True)
+        with ib.if_scope(behind):
+            low[0] = middle + 1
+        with ib.else_scope():
+            high[0] = middle
+    return to(low[0], out_dtype)
+
+
 def searchsorted(
     sorted_sequence: te.Tensor, values: te.Tensor, right: bool = False, out_dtype: str = "int64"
 ) -> te.Tensor:
@@ -365,16 +394,6 @@ def searchsorted(
             index = lines.index(line, k) if wanted else ()
             prefix = index[:-1] if len(shape) > 1 else ()
             value = ib.let("value", v[index])
-            kind = n.dtype if not isinstance(n, int) else "int32"
-            low, high = local(ib, kind, 0, "low"), local(ib, kind, n, "high")
-            with ib.while_loop(low[0] < high[0]):
-                middle = ib.let("middle", low[0] + tir.floordiv(high[0] - low[0], 2))
-                element = s[(*prefix, middle)]
-                behind = tir.Not(before(value, element, True)) if right else before(element, value, True)
-                with ib.if_scope(behind):
-                    low[0] = middle + 1
-                with ib.else_scope():
-                    high[0] = middle
-            out[index] = to(low[0], out_dtype)
+            out[index] = _search(ib, lambda k: s[(*prefix, k)], n, value, right, out_dtype)
 
     return program([wanted], [out_dtype], [sorted_sequence, values], body, "searchsorted")[0]

@@ -12,7 +12,8 @@ from tilewright import te
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
-from tilewright.topi.utils import Dim, as_int, equal, get_const_int, inside, prod, shape_of, to, whole
+from tilewright.topi.transform import reshape, transpose
+from tilewright.topi.utils import Dim, as_int, get_const_int, inside, known_equal, numbers, prod, shape_of, to, whole
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def least(a: Dim, b: Dim) -> Dim:
     """The smaller of two extents."""
-    return a if equal(a, b) else as_int(tir.min(a, b))
+    return a if known_equal(a, b) else as_int(tir.min(a, b))
 
 
 def entries(ib: IRBuilder, data: te.Tensor, indices: te.Tensor, indptr: Any, row: Any) -> Any:
@@ -70,6 +71,40 @@ def sparse_dense(
             out[place] = total[0]
 
     return program([shape], [dtype], [dense_data, sparse_data, sparse_indices, sparse_indptr], body, "sparse_dense")[0]
+
+
+def sparse_dense_sp_lhs(
+    data_data: te.Tensor, data_indices: te.Tensor, data_indptr: te.Tensor, weight: te.Tensor
+) -> te.Tensor:
+    """Sparse data (M, K) times the transpose of dense weights (N, K): (M, N)."""
+    return sparse_dense(weight, data_data, data_indices, data_indptr, True)
+
+
+def sparse_dense_sp_rhs(
+    data: te.Tensor, weight_data: te.Tensor, weight_indices: te.Tensor, weight_indptr: te.Tensor
+) -> te.Tensor:
+    """Dense data (M, K) times the transpose of sparse weights (N, K): (M, N)."""
+    return sparse_dense(data, weight_data, weight_indices, weight_indptr)
+
+
+def sparse_conv2d(
+    dense_data: te.Tensor,
+    sparse_data: te.Tensor,
+    sparse_indices: te.Tensor,
+    sparse_indptr: te.Tensor,
+    layout: str = "NHWC",
+    kernel_size: int | Sequence[int] = 1,
+) -> te.Tensor:
+    """Convolution of images with a kernel of one element whose weights are a sparse matrix (O, C)."""
+    if {*numbers(kernel_size, 2)} != {1} or layout not in ("NHWC", "NCHW"):
+        raise ValueError(
+            f"sparse_conv2d takes NHWC or NCHW and a kernel of one element, but they are {layout} and {kernel_size}"
+        )
+    last = dense_data if layout == "NHWC" else transpose(dense_data, (0, 2, 3, 1))
+    n, h, w, c = shape_of(last)
+    made = sparse_dense(reshape(last, [as_int(n * h * w), c]), sparse_data, sparse_indices, sparse_indptr)
+    shaped = reshape(made, [n, h, w, shape_of(made)[1]])
+    return shaped if layout == "NHWC" else transpose(shaped, (0, 3, 1, 2))
 
 
 def sparse_transpose(sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_indptr: te.Tensor) -> list[te.Tensor]:
@@ -163,8 +198,16 @@ def sparse_to_dense(
     return program([shape], [sparse_values.dtype], inputs, body, "sparse_to_dense")[0]
 
 
-def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: te.Tensor) -> list[te.Tensor]:
-    """[the indices (count, rank) in a tensor of `new_shape`, the new shape]. `new_shape` may contain one -1."""
+def sparse_reshape(
+    sparse_indices: te.Tensor,
+    prev_shape: te.Tensor,
+    new_shape: te.Tensor,
+    new_sparse_indices_shape: Any = None,
+    new_shape_shape: Any = None,
+) -> list[te.Tensor]:
+    """[the indices (count, rank) in a tensor of `new_shape`, the new shape]. `new_shape` may contain one -1. The shapes of the results
+    follow from those of the inputs, and need not be given."""
+    del new_sparse_indices_shape, new_shape_shape
     rank, before = get_const_int(new_shape.shape[0]), get_const_int(prev_shape.shape[0])
     dtype = new_shape.dtype
 
@@ -192,3 +235,74 @@ def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: 
         return found
 
     return [compute([shape_of(sparse_indices)[0], rank], element, name="sparse_reshape", tag="injective"), shape]
+
+
+def sparse_fill_empty_rows(
+    sparse_indices: te.Tensor,
+    sparse_values: te.Tensor,
+    dense_shape: te.Tensor,
+    default_value: te.Tensor,
+    new_sparse_indices_shape: Sequence[Dim],
+    new_sparse_values_shape: Sequence[Dim],
+    empty_row_indicator_shape: Sequence[Dim],
+) -> list[te.Tensor]:
+    """[indices, values, whether each row was empty (bool)] of a sparse matrix in which each row without an entry gets
+    `default_value` in its first column. Entries are in the order of their rows, and of one row in the order in which they were given.
+
+    The shapes are those of the results, which only the data know: as many entries as there were, and one for each empty row.
+    """
+    del dense_shape
+    rows = as_int(list(empty_row_indicator_shape)[0])
+    (held, rank), (number,) = (
+        [as_int(d) for d in new_sparse_indices_shape],
+        [as_int(d) for d in new_sparse_values_shape],
+    )
+    count = shape_of(sparse_indices)[0]
+    kind, word = sparse_indices.dtype, "int64"
+
+    def body(
+        ib: IRBuilder,
+        indices: BufferVar,
+        values: BufferVar,
+        default: BufferVar,
+        places: BufferVar,
+        out: BufferVar,
+        empty: BufferVar,
+        begin: BufferVar,
+    ) -> None:
+        fresh = default[0] if default_value.shape else default[()]
+        one, room = tir.const(1, word), tir.min(to(held, word), to(number, word))
+        with ib.for_range(0, rows + 1, "row") as row:
+            begin[row] = tir.const(0, word)
+        with ib.for_range(0, count, "e") as e:
+            row = ib.let("row", whole(indices[e, 0]))
+            with ib.if_scope(inside(row, rows)):
+                begin[row + 1] = begin[row + 1] + one
+        with ib.for_range(0, rows, "row") as row:
+            entries_of = ib.let("entries", begin[row + 1])
+            empty[row] = tir.EQ(entries_of, tir.const(0, word))
+            place = ib.let("place", begin[row])
+            begin[row + 1] = place + tir.max(entries_of, one)
+            with ib.if_scope(tir.And(tir.EQ(entries_of, tir.const(0, word)), place < room)):
+                for a in range(rank):
+                    places[place, a] = to(row, kind) if a == 0 else tir.const(0, kind)
+                out[place] = fresh
+        # From here on begin[row] is where the row's next entry goes.
+        with ib.for_range(0, count, "e") as e:
+            row = ib.let("row", whole(indices[e, 0]))
+            with ib.if_scope(inside(row, rows)):
+                place = ib.let("place", begin[row])
+                begin[row] = place + one
+                with ib.if_scope(place < room):
+                    for a in range(rank):
+                        places[place, a] = indices[e, a]
+                    out[place] = values[e]
+
+    return program(
+        [[held, rank], [number], [rows]],
+        [kind, sparse_values.dtype, "bool"],
+        [sparse_indices, sparse_values, default_value],
+        body,
+        "sparse_fill_empty_rows",
+        [([rows + 1], word)],
+    )

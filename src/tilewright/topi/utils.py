@@ -8,7 +8,17 @@ from typing import Any
 from tilewright import te
 from tilewright.arith import Analyzer
 from tilewright.ir import DataType, PrimExpr, PrimExprLike
+from tilewright.support import lazy
 from tilewright.topi.lang import tir
+
+# What only programs use.
+_OF_PROGRAMS = (
+    "InvalidShapeError", "const_matrix", "const_vector", "equal_const_int", "get_const_float", "get_float_tuple", "get_max_power2_factor",
+    "get_shape", "is_dynamic_shape", "is_empty_shape", "is_target", "make_idx", "nchw_pack_layout", "nchw_xc_layout", "ncw_pack_layout",
+    "ncw_xc_layout", "ravel_index", "simplify", "swap", "traverse_inline", "unravel_index", "within_index",
+)  # fmt: skip
+lazy.declare(__name__, {name: f"tilewright.topi.index_utils:{name}" for name in _OF_PROGRAMS})
+__getattr__, __dir__ = lazy.late(__name__)
 
 Dim = Any
 """An extent or index: an int if it is static, else an integer PrimExpr."""
@@ -21,17 +31,17 @@ def as_int(value: PrimExprLike) -> Dim:
     return value
 
 
-def get_const_int(value: PrimExprLike) -> int:
+def get_const_int(expr: PrimExprLike) -> int:
     """The int value of a constant. Raises ValueError for other expressions."""
-    known = as_int(value)
+    known = as_int(expr)
     if not isinstance(known, int):
-        raise ValueError(f"a constant integer is needed here, but the expression {value} is symbolic")
+        raise ValueError(f"a constant integer is needed here, but the expression {expr} is symbolic")
     return known
 
 
-def get_const_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+def get_const_tuple(in_tuple: Iterable[Any]) -> tuple[Any, ...]:
     """A shape with ints for static extents. Dynamic extents are unchanged."""
-    return tuple(as_int(v) for v in values)
+    return tuple(as_int(v) for v in in_tuple)
 
 
 def shape_of(tensor: te.Tensor) -> list[Dim]:
@@ -39,10 +49,10 @@ def shape_of(tensor: te.Tensor) -> list[Dim]:
     return [as_int(d) for d in tensor.shape]
 
 
-def prod(values: Iterable[Dim]) -> Dim:
+def prod(x: Iterable[Dim]) -> Dim:
     """The product of extents; 1 for an empty sequence."""
     result: Dim = 1
-    for v in values:
+    for v in x:
         result = v if isinstance(result, int) and result == 1 else result * v
     return result
 
@@ -54,7 +64,7 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
     return as_int((a + b - 1) // b)
 
 
-def equal(a: Dim, b: Dim) -> bool:
+def known_equal(a: Dim, b: Dim) -> bool:
     """Whether two extents are known to be equal."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
@@ -63,7 +73,7 @@ def equal(a: Dim, b: Dim) -> bool:
 
 def holds(extent: Dim, other: Dim) -> bool:
     """Whether an extent is known to be at least as large as another."""
-    return extent >= other if isinstance(extent, int) and isinstance(other, int) else equal(extent, other)
+    return extent >= other if isinstance(extent, int) and isinstance(other, int) else known_equal(extent, other)
 
 
 def whole(index: Any) -> Any:
@@ -187,3 +197,12 @@ def to(value: Any, dtype: str) -> Any:
     if isinstance(value, (int, float)):
         return tir.const(value, dtype)
     return value if value.dtype == dtype else tir.Cast(dtype, value)
+
+
+def in_own_layout(name: str, rewritten_layout: str, original_shape: Any) -> None:
+    """Raises ValueError for weights that a tuner has put into a layout of its own: here computes choose layouts before they are built."""
+    if rewritten_layout or original_shape:
+        raise ValueError(
+            f"{name} takes weights in their own layout, but they are in {rewritten_layout or 'another'}, of {original_shape or 'another'}"
+            " shape: transform the weights back, or compute with the rewritten layout by te.compute"
+        )

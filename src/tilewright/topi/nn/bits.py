@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
+from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.conv_nd import conv
-from tilewright.topi.utils import as_int, shape_of, to
+from tilewright.topi.utils import as_int, normalize_axis, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -95,4 +96,50 @@ def bitserial_dense(
         lambda i, j: te.sum(to(data(i, k.var), out_dtype) * to(signs(j, k.var), out_dtype), axis=[k]),
         name="bitserial_dense",
         tag="bitserial_dense",
+    )
+
+
+def binary_op_multiplier(pack_dtype: str) -> int:
+    """The number of values of one bit that a word holds."""
+    return int(pack_dtype.removeprefix("uint").removeprefix("int"))
+
+
+def binarize_pack(data: te.Tensor, axis: int | None = None, name: str = "PackedInput") -> te.Tensor:
+    """Signs of the elements along `axis` (the last one by default) in words of 32 bits, the first element in the highest bit: 1 for numbers
+    that are not negative."""
+    at = normalize_axis(-1 if axis is None else axis, len(data.shape))
+    shape = shape_of(data)
+    if isinstance(shape[at], int) and shape[at] % 32:
+        raise ValueError(f"binarize_pack: the extent of axis {at} must be a multiple of 32, but is {shape[at]}")
+
+    def element(*i: PrimExpr) -> Any:
+        word = tir.const(0, "uint32")
+        for k in range(32):
+            value = data(*i[:at], i[at] * 32 + k, *i[at + 1 :])
+            bit = tir.Select(
+                value >= tir.const(0, data.dtype), tir.const(1 << (31 - k), "uint32"), tir.const(0, "uint32")
+            )
+            word = tir.bitwise_or(word, bit)
+        return word
+
+    return compute([*shape[:at], as_int(shape[at] // 32), *shape[at + 1 :]], element, name=name, tag="binarize_pack")
+
+
+def binary_dense(data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    """The product of matrices of -1 and 1 whose signs are packed (`binarize_pack`): data (batch, in / 32), weight (out, in / 32) give
+    (batch, out) in float32."""
+    (batch, words), outputs = shape_of(data), shape_of(weight)[0]
+    k = te.reduce_axis((0, words), name="k")
+    differing = compute(
+        [batch, outputs],
+        lambda i, j: te.sum(to(tir.popcount(tir.bitwise_xor(data(i, k.var), weight(j, k.var))), "int32"), axis=k),
+        name="differing_bits",
+        tag="binary_dense",
+    )
+    bits = to(as_int(words * 32), "float32")
+    return compute(
+        [batch, outputs],
+        lambda i, j: bits - tir.const(2, "float32") * to(differing(i, j), "float32"),
+        name="binary_dense",
+        tag=tag.ELEMWISE,
     )

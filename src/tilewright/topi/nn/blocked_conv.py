@@ -38,7 +38,7 @@ def _extents(
 def conv2d_NCHWc(
     data: te.Tensor,
     kernel: te.Tensor,
-    strides: Two,
+    stride: Two,
     padding: Any,
     dilation: Two,
     layout: str = "",
@@ -57,7 +57,7 @@ def conv2d_NCHWc(
         raise ValueError(
             f"conv2d_NCHWc: data in blocks of {block_in} channels do not fit weights in blocks of {prod([ki, *at_once])}"
         )
-    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), stride, padding, dilation)
     per_group = o_outer // groups
     tiled = None
     if at_once and isinstance(oh, int) and isinstance(ow, int):
@@ -194,10 +194,32 @@ def conv2d_rows_NCHWc(
     return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
 
 
-def depthwise_conv2d_NCHWc(
+def conv2d_NCHWc_int8(
     data: te.Tensor,
     kernel: te.Tensor,
-    strides: Two,
+    stride: Two,
+    padding: Any,
+    dilation: Two,
+    layout: str = "",
+    out_layout: str = "",
+    out_dtype: str = "int32",
+    n_elems: int = 4,
+) -> te.Tensor:
+    """`conv2d_NCHWc` of bytes for instructions that add up n_elems products: data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW,
+    bi/n_elems, bo, n_elems)."""
+    shape = [get_const_int(d) for d in kernel.shape]
+    if len(shape) != 7 or shape[-1] != n_elems:
+        raise ValueError(
+            f"conv2d_NCHWc_int8: weights must be (O/bo, I/bi, KH, KW, bi/{n_elems}, bo, {n_elems}), but their shape is {shape}"
+        )
+    groups = get_const_int(data.shape[1]) // shape[1]
+    return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, groups)
+
+
+def depthwise_conv2d_NCHWc(
+    Input: te.Tensor,
+    Filter: te.Tensor,
+    stride: Two,
     padding: Any,
     dilation: Two,
     layout: str = "",
@@ -205,16 +227,16 @@ def depthwise_conv2d_NCHWc(
     out_dtype: str | None = None,
 ) -> te.Tensor:
     """data (N, C/b, H, W, b), weights (C/b, 1, KH, KW, 1, b): (N, C/b, OH, OW, b)."""
-    dtype = out_dtype or data.dtype
-    n, outer, h, w, block = shape_of(data)
-    kh, kw = get_const_int(kernel.shape[2]), get_const_int(kernel.shape[3])
-    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
-    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    dtype = out_dtype or Input.dtype
+    n, outer, h, w, block = shape_of(Input)
+    kh, kw = get_const_int(Filter.shape[2]), get_const_int(Filter.shape[3])
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), stride, padding, dilation)
+    padded = pad(Input, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
 
     def element(nn: Var, co: Var, yy: Var, xx: Var, cb: Var) -> Any:
         value = padded(nn, co, moved(yy, sh, ry.var, dh), moved(xx, sw, rx.var, dw), cb)
-        return te.sum(to(value, dtype) * to(kernel(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
+        return te.sum(to(value, dtype) * to(Filter(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
 
     return compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")

@@ -11,7 +11,18 @@ from tilewright.topi.nn.columns import computed_columns, first_columns, window_c
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import plain_conv
 from tilewright.topi.problems import Windows
-from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, moved, numbers, shape_of, to, window_extent
+from tilewright.topi.utils import (
+    Dim,
+    as_int,
+    get_const_int,
+    get_pad_tuple,
+    in_own_layout,
+    moved,
+    numbers,
+    shape_of,
+    to,
+    window_extent,
+)
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -35,10 +46,15 @@ def conv(
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+    auto_scheduler_should_rewrite_layout: bool = False,
     out_layout: str = "",
 ) -> te.Tensor:
     """Cross-correlation with layouts named by letters: N, C and spatial ones for data, O, I and the same for weights. Output
-    channel o reads only the input channels of group o // (O / groups)."""
+    channel o reads only the input channels of group o // (O / groups). The weights are in `kernel_layout`, not rewritten by a tuner."""
+    del auto_scheduler_should_rewrite_layout
+    in_own_layout("conv", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     letters = "".join([c for c in data_layout if c not in "NC"])
     kernel_layout = kernel_layout or (f"OI{letters}" if data_layout[1] == "C" else f"{letters}IO")
     out_layout = out_layout or data_layout
@@ -49,7 +65,7 @@ def conv(
             " NCHW with OIHW, or NHWC with HWIO"
         )
     if all([layout == axes for layout, axes in plain]):
-        return _channels_first(_windows(inp, filt, stride, padding, dilation, groups, out_dtype), letters)
+        return _channels_first(windows_of(inp, filt, stride, padding, dilation, groups, out_dtype), letters)
     dtype = out_dtype or inp.dtype
     data = dict(zip(data_layout, shape_of(inp), strict=True))
     weight = {c: get_const_int(d) for c, d in zip(kernel_layout, shape_of(filt), strict=True)}
@@ -94,7 +110,7 @@ def _steps(
     return strides, dilations, *pads
 
 
-def _windows(
+def windows_of(
     data: te.Tensor,
     kernel: te.Tensor,
     stride: Numbers,
@@ -114,7 +130,7 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
     layout = f"conv{len(letters)}d_nc{letters.lower()}"
     batch, channels, *_ = shape_of(w.data)
     if w.groups == channels and (w.groups > 1 or w.per_group == 1):
-        return _depthwise(w, layout)
+        return depthwise(w, layout)
     name = layout if w.groups == 1 else f"group_{layout}"
     if (found := plain_conv(w, name, name)) is not None:
         return found
@@ -141,7 +157,7 @@ def _channels_first(w: Windows, letters: str) -> te.Tensor:
     )
 
 
-def _depthwise(w: Windows, layout: str) -> te.Tensor:
+def depthwise(w: Windows, layout: str) -> te.Tensor:
     """A depthwise convolution: weights (C * M, 1, window...) or (C, M, window...), result (N, C * M, places...)."""
     name, tag = f"DepthwiseConv{len(w.out)}d", f"depthwise_{layout}"
     first, second = w.filters * w.groups, w.per_group
@@ -176,6 +192,21 @@ def _columns(w: Windows) -> tuple[Callable[[Any, Any, Sequence[Any]], Any], list
         return in_row((image, channel, *[moved(p, s, t.var, d) for p, s, t, d in steps]), column, offsets[-1].var)
 
     return read, [*lead, columns], offsets
+
+
+def spread_data(
+    data: te.Tensor,
+    strides: Sequence[int],
+    reach: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    extra: Sequence[int],
+) -> te.Tensor:
+    """Data whose convolution with a mirrored kernel of this reach is the adjoint: zeros between its elements, and around them."""
+    spread = dilate(data, [1, 1, *strides], name="data_dilate")
+    lead = [r - 1 - b for r, b in zip(reach, before, strict=True)]
+    tail = [r - 1 - a + p for r, a, p in zip(reach, after, extra, strict=True)]
+    return pad(spread, [0, 0, *lead], [0, 0, *tail], name="data_pad")
 
 
 def conv_transpose(
@@ -232,10 +263,7 @@ def conv_transpose(
 
         return compute(out, interleaved, name="T_interleave", tag="injective")
 
-    spread = dilate(data, [1, 1, *steps], name="data_dilate")
-    lead = [r - 1 - b for r, b in zip(reach, before, strict=True)]
-    tail = [r - 1 - a + p for r, a, p in zip(reach, after, extra, strict=True)]
-    padded = pad(spread, [0, 0, *lead], [0, 0, *tail], name="data_pad")
+    padded = spread_data(data, steps, reach, before, after, extra)
     kernel_offsets = [te.reduce_axis((0, k), name=f"d{c}") for k, c in zip(window, "dhw"[-n:], strict=True)]
 
     def element(nn: Var, ff: Var, *at: Var) -> Any:
@@ -244,126 +272,3 @@ def conv_transpose(
         return te.sum(term(ff, lambda channel: padded(nn, channel, *place), mirrored), axis=[rc, *kernel_offsets])
 
     return compute(out, element, name=name, tag=name)
-
-
-def conv1d(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Numbers = 1,
-    padding: Padding = 0,
-    dilation: Numbers = 1,
-    groups: int = 1,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """data (N, I, W), weights (O, I / groups, K): (N, O, OW)."""
-    return conv(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
-
-
-def conv2d(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Numbers = 1,
-    padding: Padding = 0,
-    dilation: Numbers = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: str | None = None,
-    groups: int = 1,
-) -> te.Tensor:
-    """Convolution (cross-correlation) in NCHW with OIHW weights, NHWC with HWIO, or other layouts."""
-    return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
-
-
-def group_conv2d_nchw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Numbers,
-    padding: Padding,
-    dilation: Numbers,
-    groups: int,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """data (N, I, H, W), weights (O, I / groups, KH, KW): (N, O, OH, OW)."""
-    return conv(data, kernel, strides, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
-
-
-def conv2d_nhwc(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Numbers,
-    padding: Padding,
-    dilation: Numbers,
-    groups: int = 1,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """data (N, H, W, I), weights (KH, KW, I / groups, O): (N, OH, OW, O)."""
-    return conv(data, kernel, strides, padding, dilation, groups, "NHWC", "HWIO", out_dtype)
-
-
-def depthwise_conv2d_nchw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: Numbers,
-    padding: Padding,
-    dilation: Numbers,
-    out_dtype: str | None = None,
-) -> te.Tensor:
-    """Depthwise convolution of data (N, C, H, W): weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
-    groups = get_const_int(data.shape[1])
-    return _depthwise(_windows(data, kernel, strides, padding, dilation, groups, out_dtype), "conv2d_nchw")
-
-
-def _without_groups(data_layout: str, kernel_layout: str, unpadded: int | str) -> Conv:
-    def form(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        strides: Numbers = 1,
-        padding: Padding = unpadded,
-        dilation: Numbers = 1,
-        out_dtype: str | None = None,
-    ) -> te.Tensor:
-        return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
-
-    form.__doc__ = f"Convolution of data in {data_layout} with weights in {kernel_layout}."
-    return form
-
-
-conv1d_ncw = _without_groups("NCW", "OIW", "VALID")
-conv1d_nwc = _without_groups("NWC", "WIO", "VALID")
-conv2d_nchw = _without_groups("NCHW", "OIHW", 0)
-
-
-def _over_volumes(data_layout: str, kernel_layout: str) -> Conv:
-    def form(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: Numbers,
-        padding: Padding,
-        dilation: Numbers,
-        groups: int = 1,
-        out_dtype: str | None = None,
-    ) -> te.Tensor:
-        return conv(Input, Filter, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
-
-    form.__doc__ = f"Convolution of data in {data_layout} with weights in {kernel_layout}."
-    return form
-
-
-conv3d_ncdhw = _over_volumes("NCDHW", "OIDHW")
-conv3d_ndhwc = _over_volumes("NDHWC", "DHWIO")
-
-
-def conv1d_transpose_ncw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: Numbers,
-    padding: Padding,
-    out_dtype: str | None = None,
-    output_padding: Numbers = 0,
-) -> te.Tensor:
-    """data (N, I, W), weights (I, O, KW)."""
-    return conv_transpose(data, kernel, stride, padding, out_dtype, output_padding)
-
-
-conv2d_transpose_nchw = conv3d_transpose_ncdhw = conv_transpose
-"""The number of spatial axes is that of data and weights."""

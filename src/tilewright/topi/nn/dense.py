@@ -13,7 +13,7 @@ from tilewright.topi.nn.product import product
 from tilewright.topi.planner import planner
 from tilewright.topi.problems import Matrices
 from tilewright.topi.stages import IN_TILES, MATERIALIZE
-from tilewright.topi.utils import as_int, shape_of
+from tilewright.topi.utils import as_int, in_own_layout, shape_of
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -31,11 +31,14 @@ def matmul(
     out_dtype: str | None = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> te.Tensor:
     """A @ B (+ bias[n]). B has two dimensions; A may have leading dimensions, which the result keeps.
 
     A is (.., M, K), or (.., K, M) with `transpose_a`; B is (K, N), or (N, K) with `transpose_b`. The result is (.., M, N).
     """
+    in_own_layout("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     dtype = out_dtype or tensor_a.dtype
     a, b = shape_of(tensor_a), shape_of(tensor_b)
     inner = a[-2] if transpose_a else a[-1]
@@ -71,8 +74,16 @@ def _add(out: te.Tensor, bias: te.Tensor, dtype: str) -> te.Tensor:
     return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
 
 
-def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None) -> te.Tensor:
+def dense(
+    data: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+) -> te.Tensor:
     """data (.., K) by weight (N, K) transposed, plus bias (N): (.., N)."""
+    in_own_layout("dense", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     return matmul(data, weight, bias, out_dtype, transpose_b=True)
 
 
@@ -141,9 +152,12 @@ def batch_matmul(
     out_dtype: str | None = None,
     transpose_a: bool = False,
     transpose_b: bool = True,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> te.Tensor:
     """A matrix product for each leading index; leading dimensions are broadcast. By default B is transposed, (.., N, K), as in
     classic TVM."""
+    in_own_layout("batch_matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     dtype = out_dtype or tensor_a.dtype
     a, b = shape_of(tensor_a), shape_of(tensor_b)
     lead = broadcast_shape(a[:-2], b[:-2])

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from tilewright.tir.expr import Var
 
 
-def conv2d_gemm_weight_transform(kernel: te.Tensor, tile_n: int, tile_k: int) -> te.Tensor:
-    """Weights (KH, KW, I, O) as (O / tile_n, KH * KW * I / tile_k, tile_n, tile_k), padded with zeros."""
+def conv2d_gemm_weight_transform(
+    kernel: te.Tensor, tile_N: int, tile_K: int, use_scalable_vectors: bool = False, use_sme: bool = False
+) -> te.Tensor:
+    """Weights (KH, KW, I, O) as (O / tile_N, KH * KW * I / tile_K, tile_N, tile_K), padded with zeros. Raises ValueError for tiles whose
+    size only the processor knows."""
+    if use_scalable_vectors or use_sme:
+        raise ValueError(
+            "conv2d_gemm_weight_transform: the extents of tiles must be known when the weights are transformed"
+        )
+    tile_n, tile_k = tile_N, tile_K
     kh, kw, channels, o = [get_const_int(d) for d in kernel.shape]
     rows = kh * kw * channels
 

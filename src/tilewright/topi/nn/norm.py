@@ -9,7 +9,8 @@ from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.reduction import reduce
+from tilewright.topi.reduction import mean, reduce, variance
+from tilewright.topi.transform import reshape, squeeze
 from tilewright.topi.utils import as_int, normalize_axes, normalize_axis, prod, shape_of, to
 
 if TYPE_CHECKING:
@@ -27,17 +28,36 @@ def batch_norm(
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
+    training: bool = False,
+    momentum: float = 0.1,
 ) -> list[te.Tensor]:
-    """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with the given statistics. Returns [result, mean, var]."""
+    """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with the given statistics. Returns [result, mean, var].
+
+    training: with the statistics of the data. The results are then the given ones moved towards those of the data, whose share is
+    `momentum`.
+    """
     at = normalize_axis(axis, len(data.shape))
+    used_mean, used_var, returned = moving_mean, moving_var, [moving_mean, moving_var]
+    if training:
+        others = [k for k in range(len(data.shape)) if k != at]
+        average = mean(data, others, keepdims=True)
+        used_mean, used_var = squeeze(average, others), variance(data, average, others)
+        returned = [
+            compute(old.shape, lambda c, old=old, new=new: _moved(old(c), new(c), momentum), "T_moved", tag.ELEMWISE)
+            for old, new in ((moving_mean, used_mean), (moving_var, used_var))
+        ]
 
     def element(*i: Var) -> Any:
         c = i[at]
-        v = (data(*i) - moving_mean(c)) / tir.sqrt(moving_var(c) + tir.const(epsilon, moving_var.dtype))
+        v = (data(*i) - used_mean(c)) / tir.sqrt(used_var(c) + tir.const(epsilon, used_var.dtype))
         v = v * gamma(c) if scale else v
         return v + beta(c) if center else v
 
-    return [compute(data.shape, element, name="T_batch_norm", tag=tag.BROADCAST), moving_mean, moving_var]
+    return [compute(data.shape, element, name="T_batch_norm", tag=tag.BROADCAST), *returned]
+
+
+def _moved(old: PrimExpr, new: PrimExpr, share: float) -> PrimExpr:
+    return old * tir.const(1 - share, old.dtype) + new * tir.const(share, old.dtype)
 
 
 def _over(extents: Sequence[Any], dtype: str) -> PrimExpr:
@@ -86,14 +106,16 @@ def instance_norm(
     data: te.Tensor,
     gamma: te.Tensor,
     beta: te.Tensor,
-    axis: int = 1,
+    axis: Sequence[int] | None = None,
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
+    channel_axis: int = 1,
 ) -> te.Tensor:
-    """Zero mean and unit variance over all axes except the batch (0) and `axis`, then times gamma plus beta along `axis`."""
-    at = normalize_axis(axis, len(data.shape))
-    axes = [k for k in range(1, len(data.shape)) if k != at]
+    """Zero mean and unit variance over `axis` (by default all axes except the batch and the channels), then times gamma plus beta along
+    the channels."""
+    at = normalize_axis(channel_axis, len(data.shape))
+    axes = [k for k in range(1, len(data.shape)) if k != at] if axis is None else normalize_axes(axis, len(data.shape))
 
     def affine(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         v = v * gamma(i[at]) if scale else v
@@ -104,29 +126,45 @@ def instance_norm(
 
 def group_norm(
     data: te.Tensor,
-    gamma: te.Tensor,
-    beta: te.Tensor,
+    gamma: te.Tensor | None,
+    beta: te.Tensor | None,
     num_groups: int,
-    axis: int = 1,
+    channel_axis: int = 1,
+    axes: Sequence[int] | None = None,
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
 ) -> te.Tensor:
-    """Like instance_norm, over `num_groups` groups of neighbouring channels."""
-    from tilewright.topi.transform import reshape
-
+    """Zero mean and unit variance over the channels of each of `num_groups` groups of neighbouring ones and over `axes` (by default all
+    except the batch and the channels), then times gamma plus beta along the channels. Either of these can be None."""
     shape = shape_of(data)
-    at = normalize_axis(axis, len(shape))
+    at = normalize_axis(channel_axis, len(shape))
     size = as_int(shape[at] // num_groups)
     split = reshape(data, [*shape[:at], num_groups, size, *shape[at + 1 :]])
-    axes = [k for k in range(1, len(shape) + 1) if k != at]
+    others = [k for k in range(1, len(shape)) if k != at] if axes is None else normalize_axes(axes, len(shape))
+    over = sorted([at + 1, *[k if k < at else k + 1 for k in others if k != at]])
 
     def affine(v: PrimExpr, i: Sequence[Var]) -> PrimExpr:
         c = i[at] * size + i[at + 1]
-        v = v * gamma(c) if scale else v
-        return v + beta(c) if center else v
+        v = v * gamma(c) if scale and gamma is not None else v
+        return v + beta(c) if center and beta is not None else v
 
-    return reshape(_normalise(split, axes, epsilon, "group_norm", affine), shape)
+    return reshape(_normalise(split, over, epsilon, "group_norm", affine), shape)
+
+
+def rms_norm(data: te.Tensor, weight: te.Tensor, axis: int | Sequence[int], epsilon: float = 1e-5) -> te.Tensor:
+    """data / sqrt(mean of its squares over `axis` + epsilon) * weight, which has the shape of those axes."""
+    axes = normalize_axes(axis, len(data.shape))
+    shape = shape_of(data)
+    total = reduce(data, axes, False, te.sum, lambda v, _: v * v, "rms_norm_sum")
+    number = _over([shape[a] for a in axes], data.dtype)
+
+    def element(*i: Var) -> Any:
+        rest = [p for k, p in enumerate(i) if k not in axes]
+        scale = tir.rsqrt(total(*rest) / number + tir.const(epsilon, data.dtype))
+        return data(*i) * scale * weight(*[i[a] for a in axes])
+
+    return compute(shape, element, name="T_rms_norm", tag=tag.BROADCAST)
 
 
 def lrn(

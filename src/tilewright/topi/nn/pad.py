@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
@@ -20,6 +20,7 @@ def pad(
     pad_after: Sequence[int] | None = None,
     pad_value: Any = 0.0,
     name: str = "PadInput",
+    attrs: Mapping[str, Any] | None = None,
 ) -> te.Tensor:
     """data padded with `pad_value`, as a stage that schedules can inline or pack. Negative widths crop."""
     before = [as_int(p) for p in pad_before]
@@ -40,7 +41,7 @@ def pad(
                 inside.append(p < d + b)
         return tir.if_then_else(tir.all(*inside), data(*index), value) if inside else data(*index)
 
-    return compute(out, element, name=name, tag="injective,pad")
+    return compute(out, element, name=name, tag="injective,pad", attrs=attrs)
 
 
 def mirror_pad(

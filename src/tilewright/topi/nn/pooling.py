@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
 
+POOL_TYPE_CODE = {"avg": 0, "max": 1}
+"""The numbers by which kinds of pooling are known to native code."""
+
+
 class Window(NamedTuple):
     """The windows along one axis of the data. beyond: the number of elements past the padding that the last window may read."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
+from tilewright.topi.transform import transpose
 from tilewright.topi.utils import ceil_div, get_const_int, get_pad_tuple, pair, shape_of, to
 
 if TYPE_CHECKING:
@@ -68,6 +69,26 @@ def deformable_conv2d_nchw(
         return te.sum(value, axis=[rc, ry, rx])
 
     return compute([n, o, oh, ow], element, name="deformable_conv2d_nchw", tag="deformable_conv2d_nchw")
+
+
+def deformable_conv2d_nhwc(
+    data: te.Tensor,
+    offset: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """`deformable_conv2d_nchw` with channels last: data (N, H, W, C), weights (KH, KW, C / groups, O), offset (N, OH, OW, 2 *
+    deformable_groups * KH * KW)."""
+    plain = deformable_conv2d_nchw(
+        transpose(data, (0, 3, 1, 2)), transpose(offset, (0, 3, 1, 2)), transpose(kernel, (3, 2, 0, 1)), strides, padding, dilation,
+        deformable_groups, groups, out_dtype,
+    )  # fmt: skip
+    return transpose(plain, (0, 2, 3, 1))
 
 
 def correlation_nchw(
@@ -134,4 +155,4 @@ def conv2d_backward_weight_nchw(
     return compute([o, per_in, kh, kw], element, name="conv2d_backward_weight", tag="conv2d_backward_weight")
 
 
-__all__ = ["conv2d_backward_weight_nchw", "correlation_nchw", "deformable_conv2d_nchw"]
+__all__ = ["conv2d_backward_weight_nchw", "correlation_nchw", "deformable_conv2d_nchw", "deformable_conv2d_nhwc"]

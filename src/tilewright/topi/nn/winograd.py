@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import te
+from tilewright.topi.index_utils import InvalidShapeError
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, shape_of, to
+from tilewright.topi.transform import transpose
+from tilewright.topi.utils import as_int, ceil_div, get_const_int, get_pad_tuple, in_own_layout, pair, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -92,20 +94,141 @@ def winograd_weight_transform(kernel: te.Tensor, tile_size: int) -> te.Tensor:
     return compute([n, n, i, o], element, name="transform_weight", tag="transform_weight")
 
 
-def conv2d_winograd_nchw_without_weight_transform(
+conv2d_winograd_weight_transform = winograd_weight_transform
+
+
+def conv2d_winograd_nnpack_weight_transform(
+    kernel: te.Tensor, convolution_algorithm: int, out_dtype: str | None = None
+) -> te.Tensor:
+    """Weights (O, I, 3, 3) as (O, I, 8, 8), for tiles of six by six results."""
+    del convolution_algorithm
+    o, i, k, _ = [get_const_int(d) for d in kernel.shape]
+    if k != 3:
+        raise InvalidShapeError(f"conv2d_winograd_nnpack_weight_transform: kernels must be 3 by 3, but are {k} by {k}")
+    dtype = out_dtype or kernel.dtype
+    matrix = constant_matrix(winograd_transform_matrices(6, 3)[2], dtype, "G")
+    ry, rx = te.reduce_axis((0, 3), name="r_kh"), te.reduce_axis((0, 3), name="r_kw")
+
+    def element(co: Var, ci: Var, y: Var, x: Var) -> Any:
+        weight = to(kernel(co, ci, ry.var, rx.var), dtype)
+        return te.sum(weight * matrix(y, ry.var) * matrix(x, rx.var), axis=[ry, rx])
+
+    return compute([o, i, 8, 8], element, name="transform_weight", tag="transform_weight")
+
+
+def _unit_steps(strides: Any, dilation: Any) -> None:
+    if {*pair(strides), *pair(dilation)} != {1}:
+        raise InvalidShapeError(
+            f"Winograd's form has strides and dilations of 1, but they are {pair(strides)} and {pair(dilation)}"
+        )
+
+
+def conv2d_winograd_nchw(
     data: te.Tensor,
-    kernel: te.Tensor,
+    weight: te.Tensor,
     strides: Any,
     padding: Any,
     dilation: Any,
-    tile_size: int,
     out_dtype: str | None = None,
+    pre_computed: bool = False,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
 ) -> te.Tensor:
-    """Convolution of data (N, I, H, W) with stride 1 and weights from `winograd_weight_transform`."""
+    """Convolution of data (N, I, H, W) by Winograd's form with strides of 1: weights (O, I, K, K), or `pre_computed` by
+    `conv2d_winograd_weight_transform`. Raises InvalidShapeError for kernels that are not square."""
+    if pre_computed:
+        return conv2d_winograd_nchw_without_weight_transform(
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            out_dtype,
+            auto_scheduler_rewritten_layout,
+            meta_schedule_original_shape,
+        )
+    in_own_layout("conv2d_winograd_nchw", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    kh, kw = [get_const_int(d) for d in weight.shape[2:]]
+    if kh != kw:
+        raise InvalidShapeError(f"conv2d_winograd_nchw: kernels must be square, but are {kh} by {kw}")
+    # Larger tiles need fewer multiplications, but the last ones reach beyond rows that they do not divide.
+    rows = shape_of(data)[2]
+    m = 4 if isinstance(rows, int) and rows % 8 == 0 else 2
+    transformed = winograd_weight_transform(weight, m)
+    return conv2d_winograd_nchw_without_weight_transform(
+        data, transformed, strides, padding, dilation, out_dtype, tile_size=m
+    )
+
+
+def conv2d_winograd_nhwc(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    pre_computed: bool = False,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+) -> te.Tensor:
+    """Convolution of data (N, H, W, I) by Winograd's form with strides of 1: weights (K, K, I, O), or transformed ones (tile, tile, O, I)
+    with `pre_computed`."""
+    if pre_computed:
+        return conv2d_winograd_nhwc_without_weight_transform(
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            out_dtype,
+            auto_scheduler_rewritten_layout,
+            meta_schedule_original_shape,
+        )
+    plain = conv2d_winograd_nchw(
+        transpose(data, (0, 3, 1, 2)), transpose(weight, (3, 2, 0, 1)), strides, padding, dilation, out_dtype, False,
+        auto_scheduler_rewritten_layout, meta_schedule_original_shape,
+    )  # fmt: skip
+    return transpose(plain, (0, 2, 3, 1))
+
+
+def conv2d_winograd_nhwc_without_weight_transform(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+) -> te.Tensor:
+    """Convolution of data (N, H, W, I) with stride 1 and weights that are transformed: (tile, tile, O, I)."""
+    plain = conv2d_winograd_nchw_without_weight_transform(
+        transpose(data, (0, 3, 1, 2)), transpose(weight, (0, 1, 3, 2)), strides, padding, dilation, out_dtype,
+        auto_scheduler_rewritten_layout, meta_schedule_original_shape,
+    )  # fmt: skip
+    return transpose(plain, (0, 2, 3, 1))
+
+
+def conv2d_winograd_nchw_without_weight_transform(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+    tile_size: int | None = None,
+) -> te.Tensor:
+    """Convolution of data (N, I, H, W) with stride 1 and weights from `winograd_weight_transform`. tile_size: the results along a side of a
+    tile; by default those of kernels 3 by 3."""
+    in_own_layout("Winograd's convolution", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    _unit_steps(strides, dilation)
     dtype = out_dtype or data.dtype
     n, channels, height, width = shape_of(data)
-    tile, _, _, o = [get_const_int(d) for d in kernel.shape]
-    m, k = tile_size, tile - tile_size + 1
+    tile, _, _, o = [get_const_int(d) for d in weight.shape]
+    m = tile - 2 if tile_size is None else tile_size
+    k = tile - m + 1
     a, b, _ = winograd_transform_matrices(m, k)
     before, after = get_pad_tuple(padding, [k, k])
     oh, ow = as_int(height + (before[0] + after[0] - k + 1)), as_int(width + (before[1] + after[1] - k + 1))
@@ -128,7 +251,7 @@ def conv2d_winograd_nchw_without_weight_transform(
     rc = te.reduce_axis((0, channels), name="ci")
     product = compute(
         [tile, tile, o, tiles],
-        lambda y, x, f, p: te.sum(to(kernel(y, x, rc.var, f), dtype) * d(y, x, rc.var, p), axis=[rc]),
+        lambda y, x, f, p: te.sum(to(weight(y, x, rc.var, f), dtype) * d(y, x, rc.var, p), axis=[rc]),
         name="bgemm",
         tag="winograd_bgemm",
     )

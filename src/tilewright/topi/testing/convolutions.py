@@ -60,6 +60,11 @@ def conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, dilat
     return conv(a_np, w_np, stride, padding, dilation, groups)
 
 
+def group_conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any, groups: int) -> Array:
+    """a (N, I, W), w (O, I / groups, K)."""
+    return conv(a_np, w_np, stride, padding, dilation, groups)
+
+
 def conv2d_nchw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
     """a (N, I, H, W), w (O, I / groups, KH, KW)."""
     return conv(a_np, w_np, stride, padding, 1, groups)
@@ -95,6 +100,13 @@ def conv1d_transpose_ncw_python(
     return conv_transpose(a_np, w_np, stride, padding, output_padding, 1)
 
 
+def group_conv1d_transpose_ncw_python(
+    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any, groups: int = 1
+) -> Array:
+    """a (N, I, W), w (I, O / groups, K)."""
+    return conv_transpose(a_np, w_np, stride, padding, output_padding, groups)
+
+
 def conv2d_transpose_nchw_python(
     a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any = (0, 0), groups: int = 1
 ) -> Array:
@@ -102,11 +114,20 @@ def conv2d_transpose_nchw_python(
     return conv_transpose(a_np, w_np, stride, padding, output_padding, groups)
 
 
-def conv3d_transpose_ncdhw_python(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any = (0, 0, 0)
+def conv2d_transpose_nhwc_python(
+    a_nhwc: Array, weight: Array, weight_format: str, stride: Any, padding: Any, output_padding: Any = (0, 0)
 ) -> Array:
-    """a (N, I, D, H, W), w (I, O, KD, KH, KW)."""
-    return conv_transpose(a_np, w_np, stride, padding, output_padding, 1)
+    """a (N, H, W, I), weights whose letters `weight_format` orders (HWIO, HWOI, OIHW or IOHW, where I are the channels of a)."""
+    filters = weight.transpose([weight_format.index(c) for c in "IOHW"])
+    found = conv_transpose(a_nhwc.transpose(0, 3, 1, 2), filters, stride, padding, output_padding, 1)
+    return found.transpose(0, 2, 3, 1)
+
+
+def conv3d_transpose_ncdhw_python(
+    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any = (0, 0, 0), groups: int = 1
+) -> Array:
+    """a (N, I, D, H, W), w (I, O / groups, KD, KH, KW)."""
+    return conv_transpose(a_np, w_np, stride, padding, output_padding, groups)
 
 
 def depthwise_conv2d_python_nchw(input_np: Array, filter_np: Array, stride: Any, padding: Any) -> Array:
@@ -121,6 +142,15 @@ def depthwise_conv2d_python_nhwc(input_np: Array, filter_np: Array, stride: Any,
         input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding
     )
     return found.transpose(0, 2, 3, 1)
+
+
+def depthwise_conv2d_python_nchwc(input_np: Array, filter_np: Array, stride: Any, padding: Any) -> Array:
+    """input (N, C / b, H, W, b), filter (C / b, 1, KH, KW, 1, b): (N, C / b, OH, OW, b)."""
+    n, chunks, h, w, b = input_np.shape
+    plain = input_np.transpose(0, 1, 4, 2, 3).reshape(n, chunks * b, h, w)
+    weights = filter_np[:, 0, :, :, 0].transpose(0, 3, 1, 2).reshape(chunks * b, 1, *filter_np.shape[2:4])
+    found = conv(plain, weights, stride, padding, 1, chunks * b)
+    return found.reshape(n, chunks, b, *found.shape[2:]).transpose(0, 1, 3, 4, 2)
 
 
 def dilate_python(

@@ -55,6 +55,14 @@ def layer_norm_python(
     return _scaled(_normal(data, axes, epsilon), gamma, beta, axes)
 
 
+def rms_norm_python(data: Array, weight: Array, axis: Sequence[int] | int, epsilon: float = 1e-5) -> Array:
+    """data / sqrt(mean of its squares over `axis` + epsilon) * weight, which has the shape of those axes."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    root = np.sqrt((data * data).mean(axes, keepdims=True) + data.dtype.type(epsilon))
+    shape = [d if a in [x % data.ndim for x in axes] else 1 for a, d in enumerate(data.shape)]
+    return np.asarray(data / root * weight.reshape(shape), data.dtype)
+
+
 def instance_norm_python(
     data: Array, gamma: Array, beta: Array, axis: int | Sequence[int], epsilon: float = 1e-5
 ) -> Array:

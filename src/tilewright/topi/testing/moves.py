@@ -121,7 +121,7 @@ def space_to_batch_nd_python(
 
 
 def batch_to_space_nd_python(
-    data: Array, block_shape: Sequence[int], crop_begin: Sequence[int], crop_end: Sequence[int]
+    data: Array, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
 ) -> Array:
     """Moves blocks from the batch axis into the spatial axes after it, then crops these."""
     m = len(block_shape)
@@ -130,7 +130,7 @@ def batch_to_space_nd_python(
     order = [m, *[a for k in range(m) for a in (m + 1 + k, k)], *range(2 * m + 1, x.ndim)]
     shape = [d * b for d, b in zip(data.shape[1:], block_shape, strict=False)]
     x = x.transpose(order).reshape(batch, *shape, *data.shape[1 + m :])
-    cut = [slice(b, d - e) for d, b, e in zip(shape, crop_begin, crop_end, strict=True)]
+    cut = [slice(b, d - e) for d, b, e in zip(shape, crop_begin_list, crop_end_list, strict=True)]
     return x[(slice(None), *cut)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import DataType, PrimExpr, TensorType, Type
+from tilewright.ir import DataType, TensorType, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import BROADCAST, ELEMWISE, Made, OpCard, Operand, constructor, need
@@ -76,11 +76,7 @@ class fixed_point_multiply(OpCard, key="fixed_point_multiply"):
         return t
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        def element(*i: PrimExpr) -> PrimExpr:
-            fraction, bits = tir.const(self.multiplier, "int32"), tir.const(31, "int32")
-            return tir.q_multiply_shift(data(*i), fraction, bits, tir.const(-self.shift, "int32"))
-
-        return te.compute(data.shape, element, name="fixed_point_multiply", tag="elemwise")
+        return topi.fixed_point_multiply(data, self.multiplier, self.shift)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         return np_multiply_shift(data, np.asarray(self.multiplier), 31, max(self.shift, 0), max(-self.shift, 0))
@@ -131,20 +127,9 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
         return t
 
     def compute(self, data: te.Tensor, multiplier: te.Tensor, lshift: te.Tensor, rshift: te.Tensor) -> te.Tensor:
-        axes = [a % len(data.shape) for a in self.axes]
-
-        def element(*i: PrimExpr) -> PrimExpr:
-            at = [i[a] for a in axes]
-            wide: PrimExpr = tir.Cast("int64", data(*i))
-            if self.is_lshift_required:
-                wide = tir.shift_left(wide, tir.Cast("int64", lshift(*at)))
-            total = tir.const(31, "int64")
-            if self.is_rshift_required:
-                total = total + tir.Cast("int64", rshift(*at))
-            half = tir.shift_left(tir.const(1, "int64"), total - tir.const(1, "int64"))
-            return tir.Cast("int32", tir.shift_right(wide * tir.Cast("int64", multiplier(*at)) + half, total))
-
-        return te.compute(data.shape, element, name="fixed_point_multiply_per_axis", tag="broadcast")
+        return topi.fixed_point_multiply_per_axis(
+            data, multiplier, lshift, rshift, self.is_lshift_required, self.is_rshift_required, self.axes
+        )
 
     def ref(self, data: np.ndarray, multiplier: np.ndarray, lshift: np.ndarray, rshift: np.ndarray) -> np.ndarray:
         shape = [1] * data.ndim
@@ -194,9 +179,7 @@ class reinterpret(OpCard, key="reinterpret"):
         return tensor_type(t.shape, self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return te.compute(
-            data.shape, lambda *i: tir.reinterpret(self.dtype, data(*i)), name="reinterpret", tag="elemwise"
-        )
+        return topi.reinterpret(data, self.dtype)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(data).view(numpy_dtype(self.dtype)).reshape(data.shape)

@@ -244,12 +244,8 @@ class sparse_conv2d(OpCard, key="nn.sparse_conv2d"):
         return tensor_type(tuple(shape), t.dtype)
 
     def compute(self, dense: te.Tensor, *matrix: te.Tensor) -> te.Tensor:
-        last = dense if self.layout == "NHWC" else topi.transpose(dense, (0, 2, 3, 1))
-        n, h, w, c = topi.utils.shape_of(last)
-        form: Any = topi.nn.sparse_dense
-        made = form(topi.reshape(last, [n * h * w, c]), *matrix, False)
-        shaped = topi.reshape(made, [n, h, w, topi.utils.shape_of(made)[1]])
-        return shaped if self.layout == "NHWC" else topi.transpose(shaped, (0, 3, 1, 2))
+        data, indices, indptr = matrix
+        return topi.nn.sparse_conv2d(dense, data, indices, indptr, self.layout, self.kernel_size)
 
     def ref(
         self, dense: np.ndarray, sparse_data: np.ndarray, sparse_indices: np.ndarray, sparse_indptr: np.ndarray

@@ -206,7 +206,7 @@ class Convolution(ConvAttrs):
         )
         return topi.nn.conv(
             data, weight, self.strides, self.padding, self.dilation, self.groups, data_layout, kernel_layout,
-            self.out_dtype or None, out_layout,
+            self.out_dtype or None, out_layout=out_layout,
         )  # fmt: skip
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:

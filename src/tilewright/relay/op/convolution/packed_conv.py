@@ -336,8 +336,7 @@ class nnpack_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_nnpack_wei
         return tensor_type((o, i, 8, 8), self.out_dtype or t.dtype)
 
     def compute(self, weight: te.Tensor) -> te.Tensor:
-        w = topi.cast(weight, self.out_dtype) if self.out_dtype else weight
-        return topi.transpose(topi.nn.winograd_weight_transform(w, 6), (3, 2, 0, 1))
+        return topi.nn.conv2d_winograd_nnpack_weight_transform(weight, 3, self.out_dtype or None)
 
     def ref(self, weight: np.ndarray) -> np.ndarray:
         from tilewright.topi.nn.winograd import winograd_transform_matrices

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import PrimExpr, TensorType, Type
+from tilewright.ir import TensorType, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import INJECTIVE, OUT_ELEMWISE, Draw, Made, OpCard, Operand, need
 from tilewright.relay.cards.relations import (
@@ -296,7 +296,7 @@ class winograd_conv2d(Over2D, key="nn.contrib_conv2d_winograd_without_weight_tra
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_winograd_nchw_without_weight_transform(
-            data, weight, 1, list(self.padding), 1, self.tile_size, self.out_dtype or None
+            data, weight, 1, list(self.padding), 1, self.out_dtype or None, tile_size=self.tile_size
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -364,17 +364,7 @@ class fifo_buffer(OpCard, key="nn.fifo_buffer"):
         return b
 
     def compute(self, data: te.Tensor, buffer: te.Tensor) -> te.Tensor:
-        at = self.axis % len(buffer.shape)
-        have, new = topi.utils.shape_of(buffer)[at], topi.utils.shape_of(data)[at]
-        tir = topi.lang.tir
-
-        def element(*i: PrimExpr) -> PrimExpr:
-            place = i[at] + new
-            old = buffer(*i[:at], tir.min(place, have - 1), *i[at + 1 :])
-            fresh = data(*i[:at], tir.max(place - have, 0), *i[at + 1 :])
-            return tir.Select(place < have, old, fresh)
-
-        return te.compute(buffer.shape, element, name="fifo_buffer", tag="injective")
+        return topi.nn.fifo_buffer(data, buffer, self.axis)
 
     def ref(self, data: np.ndarray, buffer: np.ndarray) -> np.ndarray:
         at = self.axis % buffer.ndim

@@ -80,7 +80,7 @@ class argwhere_kernel(OpCard, key="vm.argwhere"):
         return TupleType((tensor_type((product(dims(t)), len(t.shape)), "int32"), tensor_type((1,), "int32")))
 
     def compute(self, condition: te.Tensor) -> list[te.Tensor]:
-        return topi.argwhere(condition)
+        return topi.counted.nonzero(condition)
 
     def ref(self, condition: np.ndarray) -> tuple[np.ndarray, ...]:
         found = np.argwhere(condition).astype(np.int32)

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import PrimExpr, TensorType, Type
+from tilewright.ir import TensorType, Type
 from tilewright.relay.cards.card import OPAQUE, OpCard, need
 from tilewright.relay.cards.relations import dims, may_equal, same_dtype, tensor, tensor_type
 from tilewright.relay.expr import Expr, ExprWithOp
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.movement.indexing import integers, need_elements, within
-from tilewright.topi.indexing import data_index
-from tilewright.topi.lang import tir
-from tilewright.topi.utils import as_int
 
 
 def _probabilities(rng: np.random.Generator) -> np.ndarray:
@@ -127,29 +124,7 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         return tensor_type(t.shape if self.reduction == "none" else (), p.dtype)
 
     def compute(self, predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor) -> te.Tensor:
-        skipped = tir.const(self.ignore_index, targets.dtype)
-        zero = tir.const(0, predictions.dtype)
-
-        def kind(*i: PrimExpr) -> PrimExpr:
-            return data_index(targets(*i), as_int(weights.shape[0]), "signed")
-
-        def term(*i: PrimExpr) -> PrimExpr:
-            value = -predictions(i[0], kind(*i), *i[1:]) * weights(kind(*i))
-            return tir.if_then_else(tir.EQ(targets(*i), skipped), zero, value)
-
-        terms: te.Tensor = te.compute(targets.shape, term, name="nll", tag="injective")
-        if self.reduction == "none":
-            return terms
-        total = topi.sum(terms)
-        if self.reduction == "sum":
-            return total
-        shares: te.Tensor = te.compute(
-            targets.shape,
-            lambda *i: tir.if_then_else(tir.EQ(targets(*i), skipped), zero, weights(kind(*i))),
-            name="nll_weights",
-            tag="injective",
-        )
-        return topi.divide(total, topi.sum(shares))
+        return topi.nn.nll_loss(predictions, targets, weights, self.reduction, self.ignore_index)
 
     def ref(self, predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         kept = targets != self.ignore_index

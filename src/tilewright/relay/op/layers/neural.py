@@ -196,7 +196,7 @@ class instance_norm(OpCard, key="nn.instance_norm"):
         return _vectors(data, self.axis, gamma, beta)
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
-        return topi.nn.instance_norm(data, gamma, beta, self.axis, self.epsilon, self.center, self.scale)
+        return topi.nn.instance_norm(data, gamma, beta, None, self.epsilon, self.center, self.scale, self.axis)
 
     def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
         axes = tuple([k for k in range(1, data.ndim) if k != self.axis % data.ndim])
@@ -232,7 +232,9 @@ class group_norm(OpCard, key="nn.group_norm"):
         return t
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
-        return topi.nn.group_norm(data, gamma, beta, self.num_groups, self.axis, self.epsilon, self.center, self.scale)
+        return topi.nn.group_norm(
+            data, gamma, beta, self.num_groups, self.axis, None, self.epsilon, self.center, self.scale
+        )
 
     def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
         at = self.axis % data.ndim
@@ -328,8 +330,7 @@ class batch_flatten(OpCard, key="nn.batch_flatten"):
         return tensor_type((t.shape[0], product(t.shape[1:])), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        shape = topi.utils.shape_of(data)
-        return topi.reshape(data, [shape[0], topi.utils.prod(shape[1:])])
+        return topi.nn.flatten(data)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         return data.reshape(data.shape[0], -1)

@@ -161,8 +161,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
         return [n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, depth, h * b, w * b]
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        split, order, joined = self._steps(topi.utils.shape_of(data))
-        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
+        return topi.nn.depth_to_space(data, self.block_size, self.layout, self.mode)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         split, order, joined = self._steps(data.shape)
@@ -204,8 +203,7 @@ class space_to_depth(OpCard, key="nn.space_to_depth"):
         return [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4], [n, c * b * b, h // b, w // b]
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        split, order, joined = self._steps(topi.utils.shape_of(data))
-        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
+        return topi.nn.space_to_depth(data, self.block_size, self.layout)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         split, order, joined = self._steps(data.shape)
