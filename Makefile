@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -115,6 +115,23 @@ build/qemu/.done:
 	@test -x build/qemu/usr/bin/qemu-aarch64-static -a -d build/qemu/usr/i686-linux-gnu
 	@rm -rf build/qemu/packages
 	@touch $@
+
+# QEMU for boards with microcontrollers, and the libraries that it needs, unpacked from packages of Debian.
+MICRO_PACKAGES := qemu-system-arm qemu-system-misc libaio1 libcapstone4 libdaxctl1 libfdt1 libfuse3-3 libibverbs1 libndctl6 libnl-3-200 \
+  libnl-route-3-200 libpmem1 libpixman-1-0 libpng16-16 libjpeg62-turbo librdmacm1 libslirp0 liburing2 libvdeplug2
+build/qemu-system/.done:
+	@command -v apt-get dpkg-deb > /dev/null || { echo "QEMU is unpacked from Debian's packages: apt-get and dpkg-deb are needed" >&2; exit 1; }
+	@mkdir -p build/qemu-system/packages
+	cd build/qemu-system/packages && apt-get download $(MICRO_PACKAGES)
+	for package in build/qemu-system/packages/*.deb; do dpkg-deb --fsys-tarfile $$package | tar -x -C build/qemu-system --wildcards \
+	  './usr/bin/qemu-system-arm' './usr/bin/qemu-system-riscv32' './usr/lib/*.so*' './lib/*.so*' 2> /dev/null || true; done
+	@rm -rf build/qemu-system/packages
+	@LD_LIBRARY_PATH="$$(printf '%s:' build/qemu-system/usr/lib/*-linux-gnu build/qemu-system/lib/*-linux-gnu)" \
+	  build/qemu-system/usr/bin/qemu-system-arm --version > /dev/null || { echo "QEMU does not run: a library is missing (apt-get install qemu-system-arm)" >&2; exit 1; }
+	@touch $@
+
+test-micro: build/qemu-system/.done $(VENV)/.extra-test  ## sessions with microcontrollers and firmware on boards of QEMU: Cortex-M0, M3, M4, M7, M33, M55, RISC-V (minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/micro/on_boards.py
 
 # A program that runs models in the runtime, for other processors.
 build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test build/qemu/.done

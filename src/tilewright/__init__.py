@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         hexagon,
         load_param_dict,
         metal,
+        micro_dev,
         opencl,
         register_extension,
         register_func,
@@ -70,8 +71,8 @@ _ROOMS = (
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",
-    "load_param_dict", "metal", "opencl", "register_extension", "register_func", "register_object", "rocm", "save_param_dict",
-    "vpi", "vulkan", "webgpu",
+    "load_param_dict", "metal", "micro_dev", "opencl", "register_extension", "register_func", "register_object", "rocm",
+    "save_param_dict", "vpi", "vulkan", "webgpu",
 )  # fmt: skip
 
 # What declares operators and programs names these rooms, which only compiling needs.

@@ -69,6 +69,10 @@ def test_text_for_all_machines() -> None:
         ("llvm -mtriple=armv7-unknown-linux-gnueabihf -mcpu=cortex-a9", 128, 16, False),
         ("llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128", 128, 15, False),
         ("llvm -mtriple=thumbv7em-unknown-none-eabihf -mcpu=cortex-m7", 32, 16, True),
+        ("llvm -mtriple=thumbv6m-unknown-none-eabi -mcpu=cortex-m0plus", 32, 16, False),
+        ("llvm -mtriple=thumbv8m.main-unknown-none-eabihf -mcpu=cortex-m33", 32, 16, True),
+        ("llvm -mtriple=thumbv8.1m.main-unknown-none-eabihf -mcpu=cortex-m55", 128, 8, True),
+        ("llvm -mtriple=riscv32-unknown-none-elf -mattr=+m,+a,+c", 32, 32, False),
     ],
 )
 def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
@@ -155,6 +159,9 @@ def test_machines_of_makers() -> None:
     assert cuda("rtx-3090").arch == "sm_86" and cuda(arch="sm_90").arch == "sm_90" and cuda().model == "unknown"
     assert [t.keys[0] for t in (mali(), bifrost(), adreno(), vta())] == ["mali", "bifrost", "adreno", "vta"]
     assert hexagon("v69").vtcm_capacity == 8 << 20 and "+hvx-qfloat" in hexagon("v69").mattr
+    assert (
+        micro("mps3_an547").cpu.threads == micro("riscv32_virt").cpu.threads == 1 and not micro("mps3_an547").cpu.neon
+    )
     assert micro("nrf52840").mcpu == "cortex-m4" and stm32("stm32H7xx").mcpu == "cortex-m7"
     with pytest.warns(DeprecationWarning, match="arm_cpu"):
         assert rasp().model == "bcm2837"

@@ -12,12 +12,14 @@ namespace {
 
 constexpr int32_t kTypes = 64;
 constexpr int32_t kRemote = 128;  // types of devices of other machines begin here, as in classic TVM: session * 128 + type
+constexpr int32_t kMicroDev = 35; // microcontrollers, which DLPack has no number for; that of classic TVM
 std::atomic<const TWDeviceAPI*> known[kTypes + 2];  // by type, of remote devices, and null for types that nobody knows
 
 const char* name_of(int32_t type) {
   static const char* const names[] = {nullptr, "cpu", "cuda", "cuda_host", "opencl", nullptr, nullptr, "vulkan", "metal", "vpi",
                                       "rocm", "rocm_host", "ext_dev", "cuda_managed", "oneapi", "webgpu", "hexagon"};
   if (type >= kRemote) return "rpc";
+  if (type == kMicroDev) return "micro_dev";
   return type > 0 && type < static_cast<int32_t>(sizeof names / sizeof names[0]) ? names[type] : nullptr;
 }
 std::atomic<const TWDeviceAPI*>& slot_of(int32_t type) { return known[type >= kRemote ? kTypes : type >= 0 && type < kTypes ? type : kTypes + 1]; }

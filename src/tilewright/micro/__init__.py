@@ -1,4 +1,4 @@
-"""Models for machines without an operating system: packages of sources or objects."""
+"""Microcontrollers: boards, sessions with them, firmware, packages of sources or objects."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ _FORMAT = f"{__name__}.model_library_format"
 lazy.declare(
     __name__,
     {name: f"{_FORMAT}:{name}" for name in ("UnsupportedInModelLibraryFormatError", "export_model_library_format")},
+)
+lazy.declare(
+    __name__,
+    {
+        "Board": f"{__name__}.board:Board",
+        "MicroExecutor": f"{__name__}.executor:MicroExecutor",
+        "MicroFunction": f"{__name__}.module:MicroFunction",
+        "MicroModule": f"{__name__}.module:MicroModule",
+        "Session": f"{__name__}.session:Session",
+        "create_micro_mod": f"{__name__}.module:create_micro_mod",
+        "generate_config": f"{__name__}.device:generate_config",
+        "known_boards": f"{__name__}.board:known_boards",
+    },
 )
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -19,15 +19,17 @@ class Device(_ffi.Device):
     kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal = 1, 2, 3, 4, 7, 8
     kDLVPI, kDLROCM, kDLROCMHost, kDLExtDev = 9, 10, 11, 12
     kDLCUDAManaged, kDLOneAPI, kDLWebGPU, kDLHexagon = 13, 14, 15, 16
+    kDLMicroDev = 35
 
     DEVICE_TYPE_TO_NAME: ClassVar[dict[int, str]] = {
         1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm",
         11: "rocm_host", 12: "ext_dev", 13: "cuda_managed", 14: "oneapi", 15: "webgpu", 16: "hexagon",
+        35: "micro_dev",
     }  # fmt: skip
     DEVICE_NAME_TO_TYPE: ClassVar[dict[str, int]] = {
         "llvm": 1, "stackvm": 1, "cpu": 1, "c": 1, "test": 1, "hybrid": 1, "composite": 1, "cuda": 2, "nvptx": 2,
         "cl": 4, "opencl": 4, "sdaccel": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12,
-        "webgpu": 15, "hexagon": 16,
+        "webgpu": 15, "hexagon": 16, "micro_dev": 35,
     }  # fmt: skip
 
     def _number(self, kind: int) -> int | None:
@@ -209,6 +211,11 @@ def ext_dev(dev_id: int = 0) -> Device:
 def hexagon(dev_id: int = 0) -> Device:
     """A Hexagon device."""
     return Device(16, dev_id)
+
+
+def micro_dev(dev_id: int = 0) -> Device:
+    """A microcontroller, while a session with it is open (tvm.micro.Session)."""
+    return Device(35, dev_id)
 
 
 def webgpu(dev_id: int = 0) -> Device:

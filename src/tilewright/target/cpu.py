@@ -22,6 +22,7 @@ _ZEN4 = _ICELAKE + " avx512bf16"
 _A64 = "neon fp-armv8"
 _A76 = _A64 + " fullfp16 dotprod lse rdm"
 _A710 = _A76 + " sve sve2 bf16 i8mm"
+_M55 = "mve mve.fp fp-armv8d16 fullfp16 dsp thumb-mode"
 _RV64GC = "m a f d c"
 
 _CPU_FEATURES: dict[str, str] = {
@@ -87,8 +88,11 @@ _CPU_FEATURES: dict[str, str] = {
     "cortex-a8": "neon",
     "cortex-a9": "neon",
     "cortex-a15": "neon vfp4",
-    "cortex-m4": "vfp4d16sp thumb-mode",
-    "cortex-m7": "fp-armv8d16 thumb-mode",
+    "cortex-m4": "vfp4d16sp dsp thumb-mode",
+    "cortex-m7": "fp-armv8d16 dsp thumb-mode",
+    "cortex-m33": "fp-armv8d16sp dsp thumb-mode",
+    "cortex-m55": _M55,
+    "cortex-m85": _M55,
     "sifive-u54": _RV64GC,
     "sifive-u74": _RV64GC + " zba zbb",
     "sifive-p550": _RV64GC + " zba zbb",
@@ -143,7 +147,9 @@ def baseline(triple: str) -> frozenset[str]:
     """Features of all CPUs that a triple stands for: LLVM's own baseline, and for RISC-V what Linux distributions ask for (RV64GC)."""
     arch, head = architecture(triple), triple.split("-", 1)[0].lower()
     if arch == "arm":
-        return frozenset({"neon"} if re.match(r"(armv7|thumbv7)(a|k|s|l|hl|ve)?$|(arm|thumb)v8", head) else ())
+        return frozenset(
+            {"neon"} if re.match(r"(armv7|thumbv7)(a|k|s|l|hl|ve)?$|(arm|thumb)v8(?!(\.\d)?[mr])", head) else ()
+        )
     if arch == "riscv":
         return frozenset({"m", "a", "f", "d", "c"} if "linux" in triple or "android" in triple else ())
     return frozenset({"x86": "sse2", "aarch64": _A64}.get(arch, "").split())
@@ -230,6 +236,7 @@ class CpuFacts:
         "features",
         "fma",
         "fp16",
+        "helium",
         "intrinsics",
         "l1_bytes",
         "l2_bytes",
@@ -268,6 +275,7 @@ class CpuFacts:
         self.amx_bf16 = intrinsics and has("amx-bf16")
         self.amx_int8 = intrinsics and has("amx-int8")
         self.neon = arch in ("aarch64", "arm") and has("neon")
+        self.helium = arch == "arm" and has("mve.fp")
         self.sve = has("sve")
         self.sve_bits = max([int(name[3:]) for name in features if re.fullmatch(r"sve\d{3,}", name)], default=0)
         self.rvv = arch == "riscv" and has("v")
@@ -285,7 +293,9 @@ class CpuFacts:
         }.get(arch, False)
         self.extremes_keep_nan = arch in ("aarch64", "wasm")
         self.vector_bits = self._vector_bits(has("avx"))
-        self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 15 if self.simd128 else 16
+        self.vector_registers = (
+            32 if self.avx512 or arch in ("aarch64", "riscv") else 15 if self.simd128 else 8 if self.helium else 16
+        )
         self.core = core(self._family(name), self.vector_registers)
         self.l1_bytes = caches.get(1, 32 << 10)
         self.l2_bytes = caches.get(2, 512 << 10)
@@ -296,7 +306,7 @@ class CpuFacts:
             return 512
         if self.arch == "x86":
             return 256 if avx else 128
-        if self.sve_bits or self.neon or self.simd128 or self.rvv:
+        if self.sve_bits or self.neon or self.helium or self.simd128 or self.rvv:
             return self.sve_bits or 128
         return self.pointer_bits
 

@@ -20,6 +20,8 @@ _M4 = ["-mtriple=thumbv7em-unknown-none-eabihf", "-mcpu=cortex-m4"]
 _M7 = ["-mtriple=thumbv7em-unknown-none-eabihf", "-mcpu=cortex-m7"]
 _M33 = ["-mtriple=thumbv8m.main-unknown-none-eabihf", "-mcpu=cortex-m33"]
 _M55 = ["-mtriple=thumbv8.1m.main-unknown-none-eabihf", "-mcpu=cortex-m55"]
+_RV32IMC = ["-mtriple=riscv32-unknown-none-elf", "-mattr=+m,+c", "-mabi=ilp32"]
+_RV32IMAC = ["-mtriple=riscv32-unknown-none-elf", "-mattr=+m,+a,+c", "-mabi=ilp32"]
 _R5 = ["-mtriple=armv7r-unknown-none-eabihf", "-mcpu=cortex-r5"]
 
 MICRO_SUPPORTED_MODELS: dict[str, list[str]] = {
@@ -27,13 +29,22 @@ MICRO_SUPPORTED_MODELS: dict[str, list[str]] = {
     "atsamd51": _M4,
     "cxd5602gg": _M4,
     "esp32": [],
+    "esp32c3": _RV32IMC,
+    "fe310": _RV32IMAC,
     "imxrt10xx": _M7,
+    "mps2_an385": _M3,
+    "mps2_an386": _M4,
+    "mps2_an500": _M7,
+    "mps2_an505": _M33,
     "mps2_an521": _M33,
     "mps3_an547": _M55,
+    "nrf51822": _M0,
     "nrf52840": [*_M4, "-mattr=-dsp"],
     "nrf5340dk": _M33,
-    "rp2040": _M0,
+    "riscv32_virt": _RV32IMAC,
+    "rp2040": _M0PLUS,
     "sam3x8e": _M3,
+    "stm32f405xx": _M4,
     "stm32f746xx": _M7,
     "stm32h7xx": _M7,
     "stm32l4r5zi": _M4,

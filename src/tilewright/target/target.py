@@ -28,7 +28,7 @@ from tilewright.target.gpu import GpuFacts, gpu_facts
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
 from tilewright.target.tag import known_tags, remember, tag_named
-from tilewright.target.triples import architecture, is_triple, need_triple, normal_triple, with_float_abi
+from tilewright.target.triples import architecture, is_bare, is_triple, need_triple, normal_triple, with_float_abi
 
 VECTOR_WIDTHS = tuple(32 << k for k in range(7))
 """Bits of vectors that -vector-width may ask for; SVE has registers of up to 2048."""
@@ -254,7 +254,7 @@ class Target:
             facts = CpuFacts(
                 self.triple,
                 self.features,
-                attrs.get("num-cores", SCHEDULED_THREADS),
+                attrs.get("num-cores", 1 if is_bare(self.triple) else SCHEDULED_THREADS),
                 caches,
                 self.kind.takes_intrinsics,
                 self.mcpu,

@@ -90,6 +90,11 @@ def normal_triple(triple: str) -> str:
     return "-".join([head, *rest])
 
 
+def is_bare(triple: str) -> bool:
+    """Whether a triple is of machines without an operating system, which run one thread."""
+    return architecture(triple) in ("arm", "riscv") and re.search(r"-none(-|$)", triple) is not None
+
+
 def with_float_abi(triple: str, abi: str) -> str:
     """The triple of 32-bit ARM whose functions pass floats in registers of floats ("hard") or not ("soft")."""
     head, dash, environment = triple.rpartition("-")
@@ -98,4 +103,4 @@ def with_float_abi(triple: str, abi: str) -> str:
     return head + dash + environment.removesuffix("hf") + ("hf" if abi == "hard" else "")
 
 
-__all__ = ["architecture", "is_triple", "need_triple", "normal_triple", "with_float_abi"]
+__all__ = ["architecture", "is_bare", "is_triple", "need_triple", "normal_triple", "with_float_abi"]

@@ -1,0 +1,30 @@
+/* Start of a 32-bit RISC-V: the trap vector, the clock (mcycle). */
+#include "tilewright/micro.h"
+
+#ifndef TW_CLOCK_HZ
+#define TW_CLOCK_HZ 16000000u
+#endif
+
+void tw_fault(void);
+
+/* A debugger has a breakpoint here: all registers but mepc, mcause and mtval are those at the fault. */
+__attribute__((aligned(4))) void tw_fault(void) {
+  for (;;) {
+  }
+}
+
+void tw_platform_start(void) {
+  __asm__ volatile("csrw mtvec, %0" ::"r"((uintptr_t)tw_fault));
+}
+
+uint64_t tw_platform_ticks(void) {
+  uint32_t high, low, again;
+  do {
+    __asm__ volatile("csrr %0, mcycleh" : "=r"(high));
+    __asm__ volatile("csrr %0, mcycle" : "=r"(low));
+    __asm__ volatile("csrr %0, mcycleh" : "=r"(again));
+  } while (high != again);
+  return ((uint64_t)high << 32) | low;
+}
+
+uint32_t tw_platform_ticks_per_second(void) { return TW_CLOCK_HZ; }

@@ -1,0 +1,42 @@
+"""What goes wrong with boards, and on them."""
+
+from __future__ import annotations
+
+from tilewright.support.errors import TVMError
+
+
+class MicroError(TVMError):
+    """Something about a board, its connection or its code."""
+
+
+class BoardError(MicroError, ValueError):
+    """A description of a board that is wrong, or a board that nobody knows."""
+
+
+class LinkError(MicroError):
+    """Objects that cannot be placed: a symbol that nobody defines, a relocation that does not reach, a memory that is too small."""
+
+
+class ConnectionLost(MicroError, ConnectionError):
+    """The debug connection was refused, broke, or speaks another language."""
+
+
+class DeviceTimeout(MicroError, TimeoutError):
+    """The device did not answer, or did not finish, in time."""
+
+
+class DeviceFault(MicroError):
+    """The processor stopped at a fault.
+
+    reason: what fault it was. function: the name of the function it stopped in; "" where none is known. pc: its address. address: the
+    memory that was accessed; None where that is not known. registers: all registers by name.
+    """
+
+    def __init__(
+        self, message: str, reason: str, function: str, pc: int, address: int | None, registers: dict[str, int]
+    ) -> None:
+        super().__init__(message)
+        self.reason, self.function, self.pc, self.address, self.registers = reason, function, pc, address, registers
+
+
+__all__ = ["BoardError", "ConnectionLost", "DeviceFault", "DeviceTimeout", "LinkError", "MicroError"]

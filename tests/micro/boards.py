@@ -1,0 +1,69 @@
+"""Emulated boards for tests: QEMU as `make build/qemu-system/.done` unpacks it, and small programs in C and TE."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilewright as tvm
+from tilewright import relay, te
+from tilewright.micro.board import board, known_boards
+
+ROOT = Path(__file__).resolve().parents[2] / "build" / "qemu-system"
+EMULATED = [name for name in known_boards() if board(name).qemu is not None]
+
+
+def use_qemu() -> None:
+    """Lets sessions find QEMU and its libraries. Raises FileNotFoundError where it was not unpacked."""
+    if not (ROOT / "usr" / "bin" / "qemu-system-arm").is_file():
+        raise FileNotFoundError("emulated boards need QEMU: `make build/qemu-system/.done`")
+    os.environ["TILEWRIGHT_QEMU_SYSTEM"] = str(ROOT / "usr" / "bin")
+    folders = [str(f) for f in (*ROOT.glob("usr/lib/*-linux-gnu"), *ROOT.glob("lib/*-linux-gnu"))]
+    os.environ["LD_LIBRARY_PATH"] = ":".join([*folders, os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(":")
+
+
+def exp_plus(target: Any, size: int = 8) -> Any:
+    """c = 2 exp(a) + b, of float32, as a module of one function."""
+    a, b = te.placeholder((size,), name="a"), te.placeholder((size,), name="b")
+    c = te.compute((size,), lambda i: te.exp(a[i]) * 2.0 + b[i], name="c")
+    return tvm.build(te.create_prim_func([a, b, c]), target=target, name="exp_plus")
+
+
+def network(seed: int = 0) -> tuple[tvm.IRModule, dict[str, np.ndarray[Any, Any]]]:
+    """A small network of float32: x (1, 8, 8, 3) -> convolution, relu, dense, softmax -> (1, 10); its weights."""
+    x, w, d = relay.var("x", shape=(1, 8, 8, 3)), relay.var("w", shape=(3, 3, 3, 4)), relay.var("d", shape=(10, 256))
+    y = relay.nn.conv2d(x, w, padding=(1, 1), channels=4, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO")
+    y = relay.nn.softmax(relay.nn.dense(relay.nn.batch_flatten(relay.nn.relu(y)), d))
+    random = np.random.default_rng(seed)
+    weights = {
+        "w": random.standard_normal((3, 3, 3, 4)).astype("float32"),
+        "d": random.standard_normal((10, 256)).astype("float32") / 8,
+    }
+    return tvm.IRModule.from_expr(relay.Function([x, w, d], y)), weights
+
+
+KERNELS = b"""
+#include <stdint.h>
+int32_t write_nowhere(void** args);
+int32_t undefined(void** args);
+int32_t endless(void** args);
+int32_t refuses(void** args);
+int32_t deep(void** args);
+int32_t adds(void** args);
+int32_t write_nowhere(void** args) { (void)args; *(volatile uint32_t*)NOWHERE = 1; return 0; }
+int32_t undefined(void** args) { (void)args; __builtin_trap(); return 0; }
+int32_t endless(void** args) { volatile uint32_t on = 1; (void)args; while (on) {} return 0; }
+int32_t refuses(void** args) { (void)args; return 7; }
+static volatile int32_t (*again)(volatile int32_t);
+static volatile int32_t down(volatile int32_t n) {
+  volatile int32_t held[128];
+  held[n & 127] = n;
+  return n == 0 ? 0 : again(n - 1) + held[n & 127];
+}
+int32_t deep(void** args) { again = down; return (int32_t)again(*(int32_t*)args[0]) * 0; }
+int32_t adds(void** args) { *(int32_t*)args[0] += 1; return 0; }
+"""
+"""Kernels that go wrong, and one that does not."""
