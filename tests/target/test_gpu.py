@@ -151,7 +151,7 @@ def test_blocks_beyond_a_limit(arguments: tuple[int, ...], message: str) -> None
     ("target", "message"),
     [
         ("llvm", "target kind 'llvm' has no facts of a GPU; kinds that have: cuda, nvptx, opencl, metal"),
-        ("cuda -arch=ampere", '-arch is written like "sm_80" or "sm_90a", but is \'ampere\''),
+        ("cuda -arch=ampere", "the architecture of target cuda is written like \"sm_80\", but 'ampere' was given"),
     ],
 )
 def test_targets_without_facts(target: str, message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tests.tir_transform.thread.test_threads import nodes
-from tilewright import tir
+from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.ir import IRModule
 from tilewright.ir.types import FuncType, TensorType
@@ -148,6 +148,21 @@ def test_default_schedule_for_gpus() -> None:
     a, b = np.arange(600, dtype="float32").reshape(6, 100), np.zeros(6, "float32")
     run(out, [a, b])
     np.testing.assert_array_equal(b, 2 * a.sum(1))
+
+
+@pytest.mark.parametrize("extents", [(16, 14, 14), (3, 1030), (5000, 3), (1, 1), (7,), (2, 1024)])
+def test_default_schedule_of_any_extents(extents: tuple[int, ...]) -> None:
+    """Elements whose axes are remainders of blocks and threads together, more than a block holds, and just one."""
+    x = te.placeholder(extents, name="x")
+    mod = IRModule({"main": te.create_prim_func([x, te.compute(extents, lambda *i: x[i] * 2.0, name="y")])})
+    with Target("cuda"):
+        out = P.DefaultGPUSchedule()(mod)
+    bound = {n.thread_binding.thread_tag: n.extent.value for n in nodes(out, tir.For) if n.thread_binding is not None}
+    assert sorted(bound) == ["blockIdx.x", "threadIdx.x"] and bound["threadIdx.x"] <= 1024
+    a = np.random.default_rng(0).standard_normal(extents).astype("float32")
+    b = np.zeros_like(a)
+    run(out, [a, b])
+    np.testing.assert_array_equal(b, 2 * a)
 
 
 def test_prim_func_passes_have_their_class() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.codegen.backend import GPU_RULES, BackEnd, Code, Loaded, back_end_of
+from tilewright.codegen.performance.limits import check_limits
+from tilewright.codegen.resources import Resources
 from tilewright.ir import BaseFunc, CallingConv, IRModule
 from tilewright.runtime import Device
 from tilewright.runtime.device_module import LaunchedKernel, device_module
@@ -37,6 +39,10 @@ class DeviceBackEnd(BackEnd):
         """The bytes that a device loads for the text of kernels. By default: the text itself."""
         return text.encode()
 
+    def resources(self, text: str, target: Target) -> dict[str, Resources] | None:
+        """What each kernel of a text uses once it is compiled, by name; None where the compiler that knows it is not installed."""
+        return None
+
     def form(self, image: bytes) -> str:
         """The format of an image, for back ends that make several. By default: `loads`."""
         return self.loads
@@ -48,6 +54,7 @@ class DeviceBackEnd(BackEnd):
 
     def emit(self, mod: IRModule, target: Target) -> Code:
         host, kernels = split(mod)
+        check_limits(kernels, target)
         code = self._host(target).emit(host, self.host(target))
         described = [launched_kernel(f) for f in kernels.functions.values()]
         parts = {"host": list(code), "device": self.source(kernels, target), "kernels": described}
@@ -89,6 +96,7 @@ class DeviceBackEnd(BackEnd):
         host, kernels = split(mod)
         built = self._host(target).build(host, self.host(target))
         if kernels.functions:
+            check_limits(kernels, target)
             text = self.source(kernels, target)
             described = [launched_kernel(f) for f in kernels.functions.values()]
             texts = {self.forms[0]: lambda: text}

@@ -71,6 +71,8 @@ class GpuFacts(NamedTuple):
     """The unit of transfers from the second cache and memory."""
     line_bytes: int = 0
     max_cluster_blocks: int = 1
+    special_functions: int = 0
+    """Results of special functions (exponentials, logarithms, roots, sines) of a multiprocessor in a cycle."""
     multiprocessors: int = 0
     clock: float = 0.0
     matrix_clock: float = 0.0
@@ -159,7 +161,7 @@ def _architecture(arch: str) -> tuple[str, bool]:
     that of the newest older one."""
     found = re.fullmatch(r"(?:sm|compute)_(\d+)([af]?)", arch)
     if found is None:
-        raise TVMError(f'-arch is written like "sm_80" or "sm_90a", but is {arch!r}')
+        raise TVMError(f'the architecture of target cuda is written like "sm_80", but {arch!r} was given')
     number = int(found[1])
     older = [known for known in _capabilities() if known <= number]
     return f"sm_{max(older, default=_capabilities()[0])}", bool(found[2])

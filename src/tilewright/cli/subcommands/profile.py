@@ -1,8 +1,10 @@
-"""`tilewright profile`: times of the kernels of a model."""
+"""`tilewright profile`: times of the kernels of a model, measured, or computed for a GPU."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import click
 
 from tilewright.cli import cli
 from tilewright.cli.options import (
@@ -26,8 +28,15 @@ if TYPE_CHECKING:
 @thread_option
 @duration_option
 @top_option(40, "kernels")
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Analyse the kernels for a GPU of NVIDIA without one: occupancy, coalescing, bank conflicts, roofline.",
+)
 @shown
-def profile_command(build: Build, feed: Feed, threads: int | None, seconds: float, top: int, form: Form) -> None:
+def profile_command(
+    build: Build, feed: Feed, threads: int | None, seconds: float, top: int, static: bool, form: Form
+) -> None:
     """Measure each kernel of MODEL, a model file or a compiled library: time, rate, and share of the machine's peak.
 
     Kernels that come from records of `tilewright tune` are marked: with their time over that of the untuned kernel, as the tuner measured
@@ -37,7 +46,11 @@ def profile_command(build: Build, feed: Feed, threads: int | None, seconds: floa
     tilewright profile resnet50.onnx --threads 1 --top 10
     tilewright profile bert.so --input ids.npz --csv
     tilewright profile resnet50.onnx --records resnet50.records
+    tilewright profile resnet50.onnx --static --target "cuda -arch=sm_90a -model=h200"
     """
+    if static:
+        _static(build, top, form)
+        return
     from tilewright import runtime
     from tilewright.cli.profiling import peaks_of, profile_kernels, render_profile, rows_of, tuned_share
     from tilewright.cli.running import run_once
@@ -52,3 +65,19 @@ def profile_command(build: Build, feed: Feed, threads: int | None, seconds: floa
         "peaks_gflops": peaks_of(kernels), "tuned_share": tuned_share(rows), "kernels": rows,
     }  # fmt: skip
     form.show(facts, rows, lambda: [render_profile(kernels, top, build.model.name)])
+
+
+def _static(build: Build, top: int, form: Form) -> None:
+    """Compiles a model for a GPU, and shows what its kernels use and cost."""
+    from tilewright.cli.models import LIBRARIES, checked_target, compile_model
+    from tilewright.cli.static_profile import render_static, static_facts, static_rows
+    from tilewright.relay.backend.kernel_reports import model_kernel_reports
+    from tilewright.support.errors import TVMError
+
+    gpu = checked_target(build.target).gpu
+    if build.model.suffix in LIBRARIES:
+        raise TVMError(f"--static takes a model file: the library {build.model} keeps no programs of its kernels")
+    library, _ = compile_model(build)
+    kernels = model_kernel_reports(library)
+    facts = static_facts(str(build.model), kernels, gpu)
+    form.show(facts, static_rows(kernels, gpu), lambda: [render_static(kernels, gpu, top, build.model.name)])

@@ -9,6 +9,8 @@ from tilewright.codegen.device import DeviceBackEnd
 from tilewright.codegen.llvm.functions.function import FunctionEmitter
 from tilewright.codegen.llvm.functions.module import ModuleEmitter, symbol_of
 from tilewright.codegen.llvm.native.target_machine import compile_assembly
+from tilewright.codegen.resources import Resources
+from tilewright.codegen.source.cuda import ptxas
 from tilewright.ir import GlobalVar, IntImm, IRModule
 from tilewright.node import Mutator, on
 from tilewright.script.underline import located
@@ -152,6 +154,9 @@ class NvptxBackEnd(DeviceBackEnd):
 
     def source(self, kernels: IRModule, target: Target) -> str:
         return compile_assembly(emit_ir(kernels, target), assembly_target(target), 3)
+
+    def resources(self, text: str, target: Target) -> dict[str, Resources] | None:
+        return ptxas.resources(text, target.gpu.arch)
 
 
 BACK_END = NvptxBackEnd()

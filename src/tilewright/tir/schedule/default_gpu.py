@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule, PrimExpr
+from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.target import Target
 from tilewright.tir.expr import IterVar
@@ -30,7 +30,7 @@ def _bound(func: PrimFunc) -> bool:
 
 
 def schedule_block(sch: Schedule, block: Any, threads: int) -> None:
-    """Fuses the spatial loops outside of all reductions, and splits the result over blocks and threads."""
+    """Binds the spatial loops outside of all reductions to blocks and threads, at most so many in a block."""
     node = sch.get(block)
     loops = sch.get_loops(block)
     if not node.iter_vars:
@@ -53,10 +53,41 @@ def schedule_block(sch: Schedule, block: Any, threads: int) -> None:
             spatial.append(rv)
         if not spatial:
             spatial = [sch.add_unit_loop(loops[0] if loops else block)]
-    fused = sch.fuse(*spatial) if len(spatial) > 1 else spatial[0]
-    bx, tx = sch.split(fused, [None, threads])
-    sch.bind(bx, "blockIdx.x")
-    sch.bind(tx, "threadIdx.x")
+    outer, inner = _divided(sch, spatial, threads)
+    sch.bind(_fused(sch, outer), "blockIdx.x")
+    sch.bind(_fused(sch, inner), "threadIdx.x")
+
+
+def _divided(sch: Schedule, loops: list[Any], threads: int) -> tuple[list[Any], list[Any]]:
+    """(loops of blocks, loops of threads): the innermost ones go to threads as long as they fit, and the next one is split.
+
+    All of them as one loop, split anywhere, would be simpler. But then a block's axes depend on remainders of both parts together (an image
+    of 14 x 14 and 1024 threads), and that they are one to one is no longer seen.
+    """
+    outer, held = list(loops), 1
+    inner: list[Any] = []
+    while outer:
+        extent = sch.get(outer[-1]).extent
+        known = extent.value if isinstance(extent, IntImm) else None
+        if known is None or held * known > threads:
+            break
+        inner.insert(0, outer.pop())
+        held *= known
+    if outer and threads // held > 1:
+        block, thread = sch.split(outer.pop(), [None, threads // held])
+        outer.append(block)
+        inner.insert(0, thread)
+    if not outer:
+        block, thread = sch.split(_fused(sch, inner), [1, None])
+        return [block], [thread]
+    if not inner:
+        block, thread = sch.split(outer.pop(), [None, 1])
+        return [*outer, block], [thread]
+    return outer, inner
+
+
+def _fused(sch: Schedule, loops: list[Any]) -> Any:
+    return sch.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
 def _values_of(sch: Schedule, block: Any) -> tuple[PrimExpr, ...]:

@@ -11,6 +11,7 @@ import os
 from typing import Any, ClassVar
 
 from tilewright.codegen.device import DeviceBackEnd
+from tilewright.codegen.resources import Resources
 from tilewright.codegen.source.cuda import nvrtc
 from tilewright.codegen.source.cuda.dialect import Cuda
 from tilewright.codegen.source.device.module import emit_kernels
@@ -45,6 +46,10 @@ class CudaBackEnd(DeviceBackEnd):
             return bytes(made) if isinstance(made, (bytes, bytearray)) else str(made).encode()
         arch, compiler = virtual(str(target.attrs.get("arch", "sm_75"))), nvrtc.nvrtc()
         return text.encode() if compiler is None else compiler.compile(text, arch)
+
+    def resources(self, text: str, target: Target) -> dict[str, Resources] | None:
+        compiler = nvrtc.nvrtc()
+        return None if compiler is None else compiler.resources(text, target.gpu.arch.replace("compute_", "sm_"))
 
     def form(self, image: bytes) -> str:
         if image[:4] == b"\x7fELF" or image[:4] == b"\x50\xed\x55\xba":

@@ -7,10 +7,12 @@ import ctypes.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tilewright.codegen.resources import Resources, read_log
 from tilewright.support.errors import TVMError
 
 INSTALL = 'pip install "tilewright[cuda]"'
@@ -24,7 +26,7 @@ def toolkits() -> Iterator[Path]:
             yield Path(folder)
 
 
-def _packages() -> list[Path]:
+def packages() -> list[Path]:
     """Folders of NVIDIA's Python packages, of the oldest version of CUDA first: more drivers load what it compiles."""
     try:
         spec = find_spec("nvidia")
@@ -42,7 +44,7 @@ def _age(folder: Path) -> tuple[int, str]:
 @cache
 def library_path() -> Path | None:
     """The file of NVRTC; None where there is none."""
-    for folder in [*_packages(), *toolkits()]:
+    for folder in [*packages(), *toolkits()]:
         for part in ("lib", "lib64", "bin", "targets/x86_64-linux/lib"):
             found = sorted(
                 [p for p in (folder / part).glob(_PATTERN) if "builtins" not in p.name and ".alt." not in p.name]
@@ -58,12 +60,12 @@ def include_folders() -> tuple[Path, ...]:
     """Folders of CUDA's headers, such as cuda_fp16.h and mma.h."""
     library = library_path()
     near = [library.parent.parent / "include"] if library is not None else []
-    packages = [p / "include" for p in _packages()]
-    found = [p for p in [*near, *packages, *[t / "include" for t in toolkits()]] if p.is_dir()]
+    installed = [p / "include" for p in packages()]
+    found = [p for p in [*near, *installed, *[t / "include" for t in toolkits()]] if p.is_dir()]
     headers = [p for p in dict.fromkeys(found) if (p / "cuda_fp16.h").exists() or (p / "crt").is_dir()]
     if library is not None and library.parent.parent in {p.parent for p in headers}:
         return (library.parent.parent / "include",)
-    wheels = [p for p in headers if p in packages]
+    wheels = [p for p in headers if p in installed]
     return tuple(wheels or headers)
 
 
@@ -100,6 +102,17 @@ class Nvrtc:
     def compile(self, source: str, arch: str, options: Sequence[str] = (), form: str = "ptx") -> bytes:
         """PTX for an architecture such as "compute_80", or machine code ("cubin") for one such as "sm_80". Raises TVMError with the
         compiler's messages."""
+        with self._compiled(source, arch, options) as program:
+            return self._output(program, "CUBIN" if form == "cubin" else "PTX")
+
+    def resources(self, source: str, arch: str) -> dict[str, Resources]:
+        """What each kernel of a source uses on an architecture such as "sm_80", by its name. Raises TVMError like `compile`."""
+        with self._compiled(source, arch, ["--ptxas-options=-v"]) as program:
+            return read_log(self._log(program))
+
+    @contextmanager
+    def _compiled(self, source: str, arch: str, options: Sequence[str]) -> Iterator[ctypes.c_void_p]:
+        """A compiled program, as long as it is used."""
         program = ctypes.c_void_p()
         given = [
             f"--gpu-architecture={arch}",
@@ -114,9 +127,16 @@ class Nvrtc:
             code = self._library.nvrtcCompileProgram(program, len(given), args)
             if code:
                 raise TVMError(self._refused(program, code, source, given))
-            return self._output(program, "CUBIN" if form == "cubin" else "PTX")
+            yield program
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _log(self, program: ctypes.c_void_p) -> str:
+        size = ctypes.c_size_t()
+        self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        self._library.nvrtcGetProgramLog(program, log)
+        return log.value.decode(errors="replace").strip()
 
     def _output(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
@@ -133,11 +153,7 @@ class Nvrtc:
         return ".".join(map(str, self.version))
 
     def _refused(self, program: ctypes.c_void_p, code: int, source: str, options: Sequence[str]) -> str:
-        size = ctypes.c_size_t()
-        self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value)
-        self._library.nvrtcGetProgramLog(program, log)
-        said = log.value.decode(errors="replace").strip() or self._library.nvrtcGetErrorString(code).decode()
+        said = self._log(program) or self._library.nvrtcGetErrorString(code).decode()
         if "cannot open source file" in said:
             said += f"\nCUDA's headers are missing: {INSTALL}"
         if "gpu-architecture" in said:
@@ -153,4 +169,4 @@ def nvrtc() -> Nvrtc | None:
     return None if path is None else Nvrtc(path)
 
 
-__all__ = ["INSTALL", "Nvrtc", "identity", "include_folders", "library_path", "nvrtc", "toolkits"]
+__all__ = ["INSTALL", "Nvrtc", "identity", "include_folders", "library_path", "nvrtc", "packages", "toolkits"]
