@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,11 @@ class Board:
     rng: random.Random
     places: dict[str, int] = field(default_factory=dict)
     elements: dict[str, int] = field(default_factory=dict)
+    timed: bool = False
 
     def __post_init__(self) -> None:
-        self.native, self.reference = Simulator(self.config), Reference(self.config)
+        config = replace(self.config, target="tsim" if self.timed else "sim")
+        self.native, self.reference = Simulator(config), Reference(config)
         layout = layout_of(self.config)
         numbers = np.random.default_rng(self.rng.randrange(1 << 30))
         for memory in ("uop", "wgt", "inp", "acc", "out"):

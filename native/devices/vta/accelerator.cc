@@ -28,6 +28,8 @@ std::string Accelerator::text() const { return format("ext_dev(%d)", id_); }
 void Accelerator::configure(const std::string& description) {
   const Description d(description);
   dram.set_coherent(d.coherent);
+  times = Times();
+  trace.clear();
   machine_ = std::make_unique<Machine>(d, &dram);
 }
 Machine& Accelerator::machine() {
@@ -37,7 +39,10 @@ Machine& Accelerator::machine() {
 void Accelerator::run(uint64_t address, uint64_t count) {
   Machine& m = machine();
   const std::vector<Instruction> program = m.program(address, count);
-  for (uint32_t n : start_order(m.d, program)) m.execute(program[n], n);
+  const std::vector<uint32_t> order = start_order(m.d, program);
+  if (m.d.timed) CycleSimulator(&m, program, address, times.cycles, &trace).run(&times);
+  else
+    for (uint32_t n : order) m.execute(program[n], n);
   ++m.counters.programs;
 }
 

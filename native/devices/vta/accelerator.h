@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cycles.h"
 #include "machine.h"
 
 namespace tw {
@@ -21,6 +22,8 @@ class Accelerator {
 
   std::mutex lock;
   Dram dram;
+  Trace trace;
+  Times times;  // since the counters were cleared
 
  private:
   int id_;

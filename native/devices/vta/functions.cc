@@ -55,9 +55,24 @@ void define_on_device(const char* name, F body) {
 }
 TVMFFIAny nothing() { return tilewright::detail::none(); }
 
-std::string counters_text(const Machine& m) {
+const char* const kActivityNames[kActivities] = {"busy", "idle", "waits for prev", "waits for next", "token queue full", "DRAM", "port", "hazard"};
+
+// The cycles of a timed accelerator, by unit and by what it did.
+std::string times_text(const Times& t) {
+  std::string text = format("\"cycle_count\": %lld, \"dram_busy\": %lld, \"fetch_nbytes\": %lld, \"units\": {", static_cast<long long>(t.cycles),
+                            static_cast<long long>(t.bus_busy), static_cast<long long>(t.moved[kOfFetch]));
+  for (int u = 0; u < kUnits; ++u) {
+    text += format("%s\"%s\": {\"nbytes\": %lld", u ? ", " : "", kUnitNames[u], static_cast<long long>(t.moved[u]));
+    for (int a = 0; a < kActivities; ++a) text += format(", \"%s\": %lld", kActivityNames[a], static_cast<long long>(t.spent[u][a]));
+    text += "}";
+  }
+  return text + "}, ";
+}
+
+std::string counters_text(Accelerator& device) {
+  const Machine& m = device.machine();
   const Counters& c = m.counters;
-  std::string text = "{";
+  std::string text = "{" + (m.d.timed ? times_text(device.times) : std::string());
   for (int memory = 0; memory < kMemories; ++memory)
     text += format("\"%s_%s_nbytes\": %lld, ", kMemoryNames[memory], memory == kOut ? "store" : "load", static_cast<long long>(c.bytes[memory]));
   return text + format("\"gemm_counter\": %lld, \"alu_counter\": %lld, \"instructions\": %lld, \"programs\": %lld}", static_cast<long long>(c.gemm_steps),
@@ -90,8 +105,15 @@ void register_functions() {
     return a.dram.invalidate(args.address(1), args.address(2)), nothing();
   });
   define_on_device("vta.device.run", [](Accelerator& a, const Arguments& args) { return a.run(args.address(1), args.address(2)), nothing(); });
-  define_on_device("vta.device.stats", [](Accelerator& a, const Arguments&) { return known(counters_text(a.machine())); });
-  define_on_device("vta.device.clear_stats", [](Accelerator& a, const Arguments&) { return a.machine().counters = Counters(), nothing(); });
+  define_on_device("vta.device.stats", [](Accelerator& a, const Arguments&) { return known(counters_text(a)); });
+  define_on_device("vta.device.clear_stats", [](Accelerator& a, const Arguments&) {
+    a.machine().counters = Counters();
+    a.times = Times();
+    a.trace.clear();
+    return nothing();
+  });
+  define_on_device("vta.device.trace", [](Accelerator& a, const Arguments& args) { return a.trace.on = args.number(1) != 0, nothing(); });
+  define_on_device("vta.device.trace_text", [](Accelerator& a, const Arguments&) { return known(a.trace.json()); });
 }
 
 }  // namespace tw
