@@ -96,6 +96,40 @@ class TestDiffers(CompareBeforeAfter):
         A[0] = 3
 
 
+class TestOfAClass:
+    size = tvm.testing.parameter(1, 4)
+    low, high = tvm.testing.parameters((1, 2), (3, 4))
+    target = tvm.testing.parameter("llvm", "llvm -mcpu=generic")
+    made = []
+
+    @tvm.testing.fixture
+    def data(self, size):
+        return np.ones(size)
+
+    @tvm.testing.fixture(cache_return_value=True)
+    def shared(self, size):
+        self.made.append(size)
+        return [size]
+
+    def test_sizes(self, data, shared, size):
+        assert data.shape == (size,) and shared == [size]
+
+    def test_pairs(self, low, high):
+        assert high == low + 1
+
+    def test_targets(self, target, dev, shared, size):
+        assert target.startswith("llvm") and dev == tvm.cpu() and self.made.count(size) == 1
+
+
+class TestOfADerivedClass(TestOfAClass):
+    size = tvm.testing.parameter(7)
+
+
+@tvm.testing.parametrize_targets({"kind": "llvm", "mcpu": "generic"}, tvm.target.Target("llvm"))
+def test_targets_as_values(target):
+    assert tvm.target.Target(target).kind.name == "llvm"
+
+
 @tvm.testing.uses_gpu
 def test_optional():
     assert True
@@ -168,7 +202,11 @@ def test_suite(tmp_path: Path, as_script: bool) -> None:
     assert failed == ["TestDiffers::test_compare"], done.stdout + done.stderr
     passed = re.findall(r"^PASSED test_mine.py::(.+)$", done.stdout, re.M)
     assert len([p for p in passed if p.startswith("test_doubled")]) == 8
-    assert {p for p in passed if not p.startswith("test_doubled")} == {
+    assert len([p for p in passed if p.startswith("TestOfAClass::")]) == 8
+    assert len([p for p in passed if p.startswith("TestOfADerivedClass::")]) == 5
+    assert len([p for p in passed if p.startswith("test_targets_as_values")]) == 2
+    several = ("test_doubled", "TestOfA", "test_targets_as_values")
+    assert {p for p in passed if not p.startswith(several)} == {
         "TestSimplifies::test_compare", "TestModules::test_compare", "TestFails::test_compare",
         "test_optional", "test_compiles", "test_new_enough", "test_wide", "test_gradients", "test_helpers",
     }  # fmt: skip

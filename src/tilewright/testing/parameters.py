@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.node import Node
 from tilewright.support.environment import flag
+from tilewright.target import Target
 
 _groups = itertools.count()
 
@@ -29,7 +30,7 @@ def parameter(*values: Any, ids: Any = None, by_dict: dict[str, Any] | None = No
         ids, values = list(by_dict), tuple(by_dict.values())
 
     @pytest.fixture(params=list(values), ids=ids)
-    def as_fixture(request: Any) -> Any:
+    def as_fixture(*holder: Any, request: Any) -> Any:  # holder: the instance, where a class has the parameter
         return request.param
 
     return as_fixture
@@ -49,7 +50,7 @@ def parameters(*value_sets: Any, ids: Any = None) -> list[Any]:
     out = []
     for column in zip(*value_sets, strict=True):
 
-        def as_fixture(request: Any) -> Any:
+        def as_fixture(*holder: Any, request: Any) -> Any:
             return request.param
 
         as_fixture.parametrize_group = group  # type: ignore[attr-defined]
@@ -92,7 +93,8 @@ def _copied(value: Any) -> Any:
 def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
     """A pytest fixture. cache_return_value: it is computed once for each combination of its arguments, and tests get copies.
 
-    Arguments of cached fixtures must be hashable or Nodes. TVM_TEST_DISABLE_CACHE turns the cache off.
+    Arguments of cached fixtures must be hashable or Nodes; all instances of a class share the values of its fixtures.
+    TVM_TEST_DISABLE_CACHE turns the cache off.
     """
     import pytest
 
@@ -107,7 +109,7 @@ def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
     @functools.wraps(func)
     def cached(*args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(func).bind(*args, **kwargs).arguments
-        key = _key(given)
+        key = _key({name: type(value) if name == "self" else value for name, value in given.items()})
         if key not in cache:
             # Arguments are kept, so that the identity of a node in the key stays its own.
             cache[key] = (given, func(*args, **kwargs))
@@ -117,7 +119,7 @@ def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
 
 
 def _text(target: Any) -> str:
-    return target if isinstance(target, str) else str(target)
+    return target if isinstance(target, str) else str(Target(target))
 
 
 def parametrize(names: Any, values: Any, **options: Any) -> Any:
