@@ -133,16 +133,6 @@ error: no arithmetic on handles: n (int32), "a" (handle)
     ),
     (
         """\
-F[0] = T.int32(1.5)""",
-        """\
-error: a store to buffer F takes float32, but was given int32: 1; cast it with .astype("float32")
- --> <string>:3:5
-  |
-3 |     F[0] = T.int32(1.5)
-  |     ^^^^""",
-    ),
-    (
-        """\
 F[0] = T.int8(300)""",
         """\
 error: 300 does not fit in int8: the range is -128..127

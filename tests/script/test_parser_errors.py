@@ -83,16 +83,6 @@ error: T.block_attr: too many positional arguments
   |     ^^^^^^^^^^^^^^^^^^
   = it is called as T.block_attr(attrs)""",
     ),
-    "type store": (
-        """    A[0, 0] = n
-""",
-        """\
-error: a store to buffer A takes float32, but was given int32: n; cast it with .astype("float32")
- --> <string>:3:5
-  |
-3 |     A[0, 0] = n
-  |     ^^^^^^^""",
-    ),
     "type op": (
         """    A[0, 0] = A[0, 0] + h
 """,

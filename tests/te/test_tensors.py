@@ -22,8 +22,17 @@ def test_wrong_number_of_indices() -> None:
     a = te.placeholder((4, 8), name="A")
     with pytest.raises(ValueError, match=r"tensor A has 2 dimensions, but was indexed with 3: 0, 1, 2"):
         a[0, 1, 2]
-    with pytest.raises(TypeError, match="tensor A cannot be iterated over"):
-        list(a)
+
+
+def test_iteration_over_the_first_axis() -> None:
+    a = te.placeholder((2, 3), name="A")
+    assert [[str(load) for load in row] for row in a] == [[f"A[{i}, {j}]" for j in range(3)] for i in range(2)]
+    b = te.compute((2,), lambda i: sum([a[i, j] for j, _ in enumerate(a[0])], tir.const(0.0, "float32")), name="B")
+    assert b.shape[0] == 2
+    with pytest.raises(TypeError, match="tensor N cannot be iterated over: it has n parts, a number that is not known"):
+        list(te.placeholder((te.var("n"),), name="N"))
+    with pytest.raises(TypeError, match="tensor S cannot be iterated over: it has no axis left"):
+        list(te.placeholder((), name="S"))
 
 
 def test_parameters_must_fit_the_shape() -> None:

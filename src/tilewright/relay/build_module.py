@@ -11,7 +11,7 @@ from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.compiled_executor import AotExecutor, GraphExecutor
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.expr import Function
-from tilewright.relay.parameters import Params, bind
+from tilewright.relay.parameters import Params, bind_any
 from tilewright.runtime import Device, Module
 from tilewright.support.errors import TVMError
 from tilewright.target.virtual_device import TargetLike, Targets
@@ -29,7 +29,7 @@ __all__ = [
 
 def bind_params_by_name(func: Function, params: Params) -> Function:
     """The function with the parameters of these names fixed to arrays, which may be of other shapes than they were declared with."""
-    return bind(func, params, must_fit=False)
+    return bind_any(func, params)
 
 
 class BuildModule:

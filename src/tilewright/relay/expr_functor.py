@@ -27,10 +27,7 @@ class ExprFunctor(functor.Functor[R]):
             return self._first(expr)
         method = self._table.get(type(expr))
         if method is None:
-            kind = self._methods.get(type(expr))
-            if kind is None:
-                raise TypeError(f"{type(self).__name__}.visit takes a relay expression, but was given {expr!r}")
-            raise TVMError(f"{type(self).__name__} meets a {type(expr).__name__}, but defines no {kind}")
+            raise TypeError(f"{type(self).__name__}.visit takes a relay expression, but was given {expr!r}")
         result: R = method(self, expr)
         memo[expr] = result
         return result

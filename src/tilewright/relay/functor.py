@@ -24,6 +24,7 @@ from tilewright.relay.expr import (
     TupleWrapper,
     Var,
 )
+from tilewright.support.errors import TVMError
 
 _NONE: tuple[Expr, ...] = ()
 R = TypeVar("R")
@@ -184,6 +185,21 @@ class Functor(Generic[R]):
                 return self.visit(expr)
         finally:
             self._entered = False
+
+
+class UnhandledKind(TVMError, NotImplementedError):
+    """A functor met a kind of expression that it defines no method for."""
+
+
+def _unhandled(name: str) -> Callable[[Any, Expr], Any]:
+    def method(self: Any, expr: Expr) -> Any:
+        raise UnhandledKind(f"{type(self).__name__} meets a {type(expr).__name__}, but defines no {name}")
+
+    return method
+
+
+for _name in Functor._methods.values():
+    setattr(Functor, _name, _unhandled(_name))
 
 
 class ExprVisitor(Functor[None]):

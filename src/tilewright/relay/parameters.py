@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -18,12 +18,20 @@ Params: TypeAlias = Mapping[str, Value]
 """Weights, or what stands for them, by the names of parameters."""
 
 
-def bind(expr: _E, binds: Mapping[Var, Value] | Params, must_fit: bool = True) -> _E:
+def bind(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
     """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
     variables. Names that no parameter has are left alone.
 
-    must_fit: an array of another type than its parameter's raises TypeError; else it replaces the parameter all the same, and type
-    inference tells whether the function takes it."""
+    Raises TypeError for an array that does not fit the parameter's type."""
+    return _bound(expr, binds, _fitting)
+
+
+def bind_any(expr: _E, binds: Mapping[Var, Value] | Params) -> _E:
+    """The same without a check: type inference tells whether the function takes the arrays."""
+    return _bound(expr, binds, lambda _, value: value)
+
+
+def _bound(expr: _E, binds: Mapping[Var, Value] | Params, checked: Callable[[Var, Constant], Constant]) -> _E:
     function = expr if isinstance(expr, Function) else None
     variables = function.params if function is not None else free_vars(expr)
     by_name = {p.name_hint: p for p in variables}
@@ -31,8 +39,7 @@ def bind(expr: _E, binds: Mapping[Var, Value] | Params, must_fit: bool = True) -
     for key, value in binds.items():
         param = by_name.get(key) if isinstance(key, str) else key
         if param is not None:
-            constant = value if isinstance(value, RelayExpr) else const(value)
-            table[param] = _fitting(param, constant) if must_fit and constant is not value else constant
+            table[param] = value if isinstance(value, RelayExpr) else checked(param, const(value))
     if not table:
         return expr
     if function is None:
@@ -42,10 +49,10 @@ def bind(expr: _E, binds: Mapping[Var, Value] | Params, must_fit: bool = True) -
     return expr.replace(params=tuple(params), body=body)
 
 
-def _fitting(param: Var, value: RelayExpr) -> RelayExpr:
+def _fitting(param: Var, value: Constant) -> Constant:
     """The value, if it is of the type that the parameter is declared with."""
     t = param.type_annotation
-    if isinstance(t, TensorType) and isinstance(value, Constant):
+    if isinstance(t, TensorType):
         shape = value.data.shape
         fits = len(shape) == len(t.shape) and all(
             [not isinstance(want, IntImm) or want.value == have for want, have in zip(t.shape, shape, strict=True)]

@@ -7,6 +7,7 @@ options) and the node.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -406,8 +407,9 @@ def print_short(node: Any) -> str:
 
 
 def _header(printer: Printer) -> list[Stmt]:
+    package = "tvm" if sys.modules.get("tvm") is sys.modules["tilewright"] else "tilewright"
     docs: list[Stmt] = [
-        Comment(f"from tilewright.script import {module} as {getattr(printer.config, name)}")
+        Comment(f"from {package}.script import {module} as {getattr(printer.config, name)}")
         for name, module in _prologues.items()
         if name in printer.prefixes
     ]

@@ -69,13 +69,15 @@ _GPU: dict[str, type] = {
 class TargetKind:
     """One kind of target: `name`, the DLPack `device_type`, `default_keys`, known `options`, `default_attrs`; `is_external_codegen`:
     an external code generator, which takes parts of what another target computes, and any option; `takes_intrinsics`: its code
-    generator knows the instructions that LLVM has intrinsics for."""
+    generator knows the instructions that LLVM has intrinsics for; `max_function_args`: how many arguments a kernel may have, 0 for any
+    number."""
 
     __slots__ = (
         "default_attrs",
         "default_keys",
         "device_type",
         "is_external_codegen",
+        "max_function_args",
         "name",
         "options",
         "takes_intrinsics",
@@ -90,7 +92,9 @@ class TargetKind:
         default_attrs: dict[str, Any] | None = None,
         is_external_codegen: bool = False,
         takes_intrinsics: bool = True,
+        max_function_args: int = 0,
     ) -> None:
+        self.max_function_args = max_function_args
         self.takes_intrinsics = takes_intrinsics
         self.name, self.device_type, self.default_keys = name, device_type, default_keys
         self.options = {**_COMMON, **options}
@@ -122,8 +126,12 @@ KINDS: dict[str, TargetKind] = {
         TargetKind("cuda", 2, ("cuda", "gpu"), _GPU, {**_GPU_LIMITS, "arch": "sm_75"}),
         TargetKind("nvptx", 2, ("cuda", "gpu"), _GPU, _GPU_LIMITS),
         TargetKind("rocm", 10, ("rocm", "gpu"), _GPU, {**_GPU_LIMITS, "thread_warp_size": 64}),
-        TargetKind("opencl", 4, ("opencl", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 1}),
-        TargetKind("metal", 8, ("metal", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 16}),
+        TargetKind(
+            "opencl", 4, ("opencl", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 1}, max_function_args=128
+        ),
+        TargetKind(
+            "metal", 8, ("metal", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 16}, max_function_args=31
+        ),
         TargetKind("vulkan", 7, ("vulkan", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 1}),
         TargetKind("hexagon", 1, ("hexagon", "cpu"), {**_CPU, "vtcm-capacity": int, "llvm-options": list}),
         TargetKind("ext_dev", 12, ("ext_dev",), {"vta-config": str}),

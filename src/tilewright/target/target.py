@@ -24,6 +24,7 @@ from tilewright.target.cpu import (
     sve_bits,
     sve_feature,
 )
+from tilewright.target.features import MICROCONTROLLERS, Features, microcontroller_features
 from tilewright.target.gpu import GpuFacts, gpu_facts
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
@@ -70,7 +71,7 @@ class Target:
     keys: tuple[str, ...]
     host: Target | None
     tag: str
-    _features: frozenset[str] | None
+    _features: Features | None
     _facts: CpuFacts | None
     _gpu: GpuFacts | None
 
@@ -139,6 +140,8 @@ class Target:
         device = attrs.get("device")
         if device and device not in keys:
             keys.insert(0, device)
+        if name == "c" and attrs.get("mcpu") in MICROCONTROLLERS and "arm_cpu" not in keys:
+            keys.insert(0, "arm_cpu")
         keys += [key for key in kind.default_keys if key not in keys]
         self.keys = tuple(keys)
         self.attrs = MappingProxyType({**kind.default_attrs, **attrs})
@@ -193,6 +196,8 @@ class Target:
     def triple(self) -> str:
         """The LLVM triple, with all of its parts; that of this process unless -mtriple was given."""
         given = self.attrs.get("mtriple")
+        if not given and self.kind.name == "c" and self.attrs.get("mcpu") in MICROCONTROLLERS:
+            return "arm-none-eabi"
         if not given:
             return str(host_cpu().triple)
         triple, abi = normal_triple(str(given)), self.attrs.get("mfloat-abi")
@@ -214,8 +219,9 @@ class Target:
         return host_cpu().name if cpu == "native" else cpu
 
     @property
-    def features(self) -> frozenset[str]:
-        """Names of the CPU features that code for this target may use; "sve256": SVE of just that width (-vector-width, or the CPU's)."""
+    def features(self) -> Features:
+        """Names of the CPU features that code for this target may use; "sve256": SVE of just that width (-vector-width, or the CPU's). Its
+        attributes `has_sve` and the like tell of single ones."""
         if self._features is None:
             if (
                 self.attrs.get("mcpu", "native") == "native"
@@ -226,7 +232,10 @@ class Target:
             else:
                 base, width = cpu_features(self.triple, self.mcpu), sve_bits(self.mcpu)
             given = apply_attributes(base, self.attrs.get("mattr", ()))
-            self._features = sve_feature(given, int(self.attrs.get("vector-width", width)))
+            found = sve_feature(given, int(self.attrs.get("vector-width", width)))
+            self._features = Features(
+                found | microcontroller_features(self.mcpu, self.attrs.get("mattr", ())), self.triple
+            )
         return self._features
 
     @property
@@ -321,7 +330,7 @@ class Target:
     @property
     def max_function_args(self) -> int:
         """How many arguments a kernel may have; 0 where nothing is known."""
-        return int(self.attrs.get("max_function_args", 0))
+        return int(self.attrs.get("max_function_args", self.kind.max_function_args))
 
     @property
     def vtcm_capacity(self) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import DataType, PrimExpr
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import GRAPH, Node
 from tilewright.support import lazy
 from tilewright.tir.expr import IterVar, ProducerLoad
@@ -154,6 +154,9 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
             return TensorSlice(self, indices)
         return self(*indices)
 
+    def __iter__(self) -> Iterator[ProducerLoad | TensorSlice]:
+        return _along_first_axis(self, self.shape)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tensor):
             return False
@@ -162,11 +165,16 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
     def __hash__(self) -> int:
         return hash((id(self.op), self.value_index))
 
-    def __iter__(self) -> Any:
-        raise TypeError(f"tensor {self.name} cannot be iterated over: its elements are symbolic; index it in a compute")
-
     def __bool__(self) -> bool:
         return True
+
+
+def _along_first_axis(of: Tensor | TensorSlice, shape: Sequence[Any]) -> Iterator[ProducerLoad | TensorSlice]:
+    """The parts of a tensor for each index of its first axis. TypeError where there is none, or its extent is not constant."""
+    if not shape or not isinstance(shape[0], (int, IntImm)):
+        what = "has no axis left" if not shape else f"has {shape[0]} parts, a number that is not known here"
+        raise TypeError(f"tensor {getattr(of, 'name', of)} cannot be iterated over: it {what}")
+    return iter([of[i] for i in range(int(shape[0]))])
 
 
 class TensorSlice:
@@ -183,6 +191,9 @@ class TensorSlice:
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         more = indices if isinstance(indices, tuple) else (indices,)
         return self.tensor[self.indices + more]
+
+    def __iter__(self) -> Iterator[ProducerLoad | TensorSlice]:
+        return _along_first_axis(self, self.tensor.shape[len(self.indices) :])
 
     def __repr__(self) -> str:
         return f"{self.tensor.name}[{', '.join([_index_text(i) for i in self.indices])}]"

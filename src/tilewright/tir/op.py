@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, PrimExprLike, as_prim_expr
+from tilewright.ir import DataType, FloatImm, FuncType, IntImm, Op, PrimExpr, PrimExprLike, PrimType, as_prim_expr
 from tilewright.ir.expr import GlobalVar, register_global_call
 from tilewright.ir.span import BaseSpan
 from tilewright.tir.arithmetic import (
@@ -165,7 +165,14 @@ def _accepts_prim(args: tuple[Any, ...]) -> bool:
     return builtins.all([isinstance(a, (PrimExpr, int, float, str, IterVar)) for a in args])
 
 
-register_global_call(_accepts_prim, lambda gvar, args: Call(DataType("void"), gvar, args))
+def result_dtype(gvar: GlobalVar) -> DataType:
+    """What a function of the module is declared to return; void where nothing is declared."""
+    declared = getattr(gvar, "_checked_type", None)
+    ret = declared.ret_type if isinstance(declared, FuncType) else None
+    return ret.dtype if isinstance(ret, PrimType) else DataType("void")
+
+
+register_global_call(_accepts_prim, lambda gvar, args: Call(result_dtype(gvar), gvar, args))
 
 
 def type_annotation(dtype: str) -> Call:

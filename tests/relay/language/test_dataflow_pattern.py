@@ -115,6 +115,13 @@ class FuseMultiplyAdd(DFPatternCallback):
         return relay.multiply(a, relay.add(b, c))
 
 
+def test_fields_of_patterns() -> None:
+    parts, x = wildcard(), is_var("x")
+    item, both = is_tuple_get_item(parts, 1), is_op("add")(x, wildcard())
+    assert item.tuple is parts and item.index == 1 and both.args[0] is x and x.name == "x"
+    assert is_tuple([x, both]).fields == (x, both) and (x | both).left is x
+
+
 def test_rewrite() -> None:
     z = relay.var("z", shape=(2, 4))
     before = relay.nn.relu(X * Y + X * z)

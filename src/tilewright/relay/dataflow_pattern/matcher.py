@@ -243,7 +243,7 @@ _RULES: dict[type, Callable[[Matcher, Any, Expr], bool]] = {
     LetPattern: _parts(Let, "var", "value", "body"),
     TuplePattern: lambda m, p, e: type(e) is Tuple and (p.fields is None or m.all(p.fields, e.fields)),
     TupleGetItemPattern: lambda m, p, e: (
-        type(e) is TupleGetItem and p.index in (None, e.index) and m.match(p.tuple_value, e.tuple_value)
+        type(e) is TupleGetItem and p.index in (None, e.index) and m.match(p.tuple, e.tuple_value)
     ),
     AltPattern: lambda m, p, e: m.match(p.left, e) or m.match(p.right, e),
     AttrPattern: lambda m, p, e: m.match(p.pattern, e) and has_attributes(e, p.attrs),

@@ -149,7 +149,7 @@ class TupleGetItemPattern(DFPattern):
     """An element of a tuple; without `index` any one."""
 
     def __init__(self, tuple_value: DFPattern, index: int | None = None) -> None:
-        self.tuple_value, self.index = tuple_value, index
+        self.tuple, self.index = tuple_value, index
 
 
 class AltPattern(DFPattern):

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import (
-    BaseFunc,
     DataType,
     FuncType,
     GlobalVar,
@@ -53,9 +52,10 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import flow_children
 from tilewright.relay.printer import type_text
+from tilewright.relay.typing.annotate import annotated
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.findings import call_text, rule_text
-from tilewright.relay.typing.open_types import OpenTypes, forget_types, set_type, type_of
+from tilewright.relay.typing.open_types import OpenTypes, forget_types, type_of
 from tilewright.support.errors import OpNotImplemented, TVMError, said
 
 UNIT = TupleType(())
@@ -488,7 +488,7 @@ def _bound_once(mod: IRModule, rebinding: Mapping[GlobalVar, Sequence[Var]]) -> 
 
 
 def infer_module(mod: IRModule) -> IRModule:
-    """Types of all functions; results get their `ret_type`, and each variable of a function is bound in one place. Raises
+    """Types of all functions, also written on parameters and results; each variable of a function is bound in one place. Raises
     DiagnosticError with all independent findings."""
     inference = _Inference(mod)
     with deep_recursion():
@@ -498,14 +498,8 @@ def infer_module(mod: IRModule) -> IRModule:
         if inference.rebinding:
             return infer_module(mod.with_functions({**mod.functions, **_bound_once(mod, inference.rebinding)}))
         inference.finish()
-    functions: dict[GlobalVar, BaseFunc] = {}
-    for gvar, f in mod.functions.items():
-        t = type_of(f)
-        if isinstance(f, Function) and isinstance(t, FuncType) and f.ret_type is None:
-            f = f.replace(ret_type=t.ret_type)
-            set_type(f, t)
-        functions[gvar] = f
-    return mod.with_functions(functions)
+    whole = annotated(mod)
+    return mod if whole is mod else infer_module(whole)
 
 
 def InferType() -> Pass:

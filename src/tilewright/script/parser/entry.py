@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
 
-from tilewright.ir import BaseFunc, GlobalVar, IRModule
+from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule, PrimType, Type
 from tilewright.node import deep_recursion
 from tilewright.script.parser.source import Source, class_definition, definition_at, file_source, whole_tree
 from tilewright.script.parser.statements import Macro, ScriptParser, reading
@@ -144,6 +144,8 @@ class ModuleParser(ScriptParser):
                 alias._functions[inner.name] = GlobalVar(inner.name)
                 definitions.append(inner)
         self.module = alias
+        for definition in definitions:
+            self._declare_result(alias._functions[definition.name], definition)
         functions = self.functions
         with self.scope(), reading(self):
             for name in ("cls", node.name):
@@ -164,6 +166,14 @@ class ModuleParser(ScriptParser):
         if options.get("check_well_formed", True):
             self._check_calls(alias)
         return IRModule(functions, attrs=self.attrs, global_infos=self.global_infos)
+
+    def _declare_result(self, gvar: GlobalVar, node: ast.FunctionDef) -> None:
+        """Notes the type that a function is annotated to return, for calls in functions before it."""
+        note = None if node.returns is None else self.eval(node.returns)
+        dtype = getattr(note, "dtype", None)
+        ret = note if isinstance(note, Type) or dtype is None else PrimType(dtype)
+        if ret is not None:
+            object.__setattr__(gvar, "_checked_type", FuncType((), ret))
 
     def _check_calls(self, alias: ModuleName) -> None:
         """Functions of the module are called with as many arguments as they take."""

@@ -144,13 +144,13 @@ class TirParser(ScriptParser):
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, GlobalVar):
-            dtype = kwargs.pop("dtype", "void")
+            dtype = DataType(kwargs.pop("dtype")) if "dtype" in kwargs else tir_op.result_dtype(function)
             if kwargs:
                 raise TypeError(f"a call of {function.name_hint} takes no argument {next(iter(kwargs))}")
             values = tuple([a.data if isinstance(a, Buffer) else a for a in args])
             if self.module is not None:
                 self.module._calls.append((self.source, node, function.name_hint, len(values)))
-            return Call(DataType(dtype), function, values)
+            return Call(dtype, function, values)
         if type(function) is FunctionType:
             self.called(function, args)
         elif not callable(function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -123,16 +124,15 @@ def loop_domain(start: Any, stop: Any = None) -> tuple[PrimExpr, PrimExpr]:
 
 
 def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
-    """A store; a number takes the buffer's type, other values only change their width."""
+    """A store; the value becomes one of the buffer's dtype. What an integer buffer cannot hold of it is a warning."""
     indices = vector_indices(buffer, index if isinstance(index, (tuple, list)) else (index,))
     expected = element_dtype(buffer, indices)
     value = plain(value)
     if isinstance(value, (str, StringImm)):
         raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the string {value!r}")
     if isinstance(value, NUMBERS):
-        if isinstance(value, (float, np.floating)) and not expected.is_float:
-            raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the float {value}")
-        value = A.const(value, expected)
+        whole = not isinstance(value, (float, np.floating)) or expected.is_float
+        value = A.const(value, expected) if whole else A.const(value)
     value = as_prim_expr(value, f"the value stored to {buffer.name}")
     if value.dtype.lanes not in (1, expected.lanes):
         raise TypeError(
@@ -141,8 +141,11 @@ def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
     if value.dtype.lanes == 1 and expected.lanes > 1:
         value = A.cast_to(value, value.dtype.with_lanes(expected.lanes))
     if value.dtype != expected and value.dtype.lanes == expected.lanes:
-        kinds = [(d.is_float, d.is_int or (d.is_uint and not d.is_bool)) for d in (value.dtype, expected)]
-        if kinds[0] == kinds[1] and any(kinds[0]):
+        numbers = [d.is_float or d.is_int or d.is_uint for d in (value.dtype, expected)]
+        if all(numbers):
+            if value.dtype.is_float and not expected.is_float:
+                what = f"a store to buffer {buffer.name} rounds {value.dtype} to {expected}: {value!r}"
+                warnings.warn(f"{what}; write .astype({str(expected)!r}) if it shall", stacklevel=2)
             value = A.cast_to(value, expected)
     return BufferStore(buffer, value, indices)
 
