@@ -1,5 +1,6 @@
 #include "accelerator.h"
 
+#include <chrono>
 #include <map>
 
 #include "../common/errors.h"
@@ -32,6 +33,10 @@ void Accelerator::configure(const std::string& description) {
   trace.clear();
   machine_ = std::make_unique<Machine>(d, &dram);
 }
+double Accelerator::seconds() const {
+  if (machine_ && machine_->d.timed) return static_cast<double>(cycles_) / (static_cast<double>(machine_->d.frequency) * 1e6);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 Machine& Accelerator::machine() {
   if (!machine_) fail("RuntimeError", "%s has no accelerator yet; give it one with vta.reconfig_runtime()", text().c_str());
   return *machine_;
@@ -40,9 +45,14 @@ void Accelerator::run(uint64_t address, uint64_t count) {
   Machine& m = machine();
   const std::vector<Instruction> program = m.program(address, count);
   const std::vector<uint32_t> order = start_order(m.d, program);
-  if (m.d.timed) CycleSimulator(&m, program, address, times.cycles, &trace).run(&times);
-  else
+  if (skips) return;
+  if (m.d.timed) {
+    const int64_t before = times.cycles;
+    CycleSimulator(&m, program, address, times.cycles, &trace).run(&times);
+    cycles_ += times.cycles - before;
+  } else {
     for (uint32_t n : order) m.execute(program[n], n);
+  }
   ++m.counters.programs;
 }
 

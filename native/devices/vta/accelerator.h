@@ -19,15 +19,19 @@ class Accelerator {
   // Runs the program of `count` instructions at an address. Throws what is wrong with it.
   void run(uint64_t address, uint64_t count);
   std::string text() const;  // "ext_dev(0)"
+  // The accelerator's clock if it is timed, else that of this machine.
+  double seconds() const;
 
   std::mutex lock;
   Dram dram;
   Trace trace;
   Times times;  // since the counters were cleared
+  bool skips = false;  // programs are checked, and not run
 
  private:
   int id_;
   std::unique_ptr<Machine> machine_;
+  int64_t cycles_ = 0;  // since there is the device
 };
 
 // Throws ValueError where there is none of this number. Number 0 is always there.

@@ -112,6 +112,7 @@ void register_functions() {
     a.trace.clear();
     return nothing();
   });
+  define_on_device("vta.device.skip", [](Accelerator& a, const Arguments& args) { return a.skips = args.number(1) != 0, nothing(); });
   define_on_device("vta.device.trace", [](Accelerator& a, const Arguments& args) { return a.trace.on = args.number(1) != 0, nothing(); });
   define_on_device("vta.device.trace_text", [](Accelerator& a, const Arguments&) { return known(a.trace.json()); });
 }

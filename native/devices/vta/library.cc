@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "../common/tensors.h"
-#include "accelerator.h"
+#include "code.h"
 #include "functions.h"
 
 namespace tw {
@@ -75,8 +75,33 @@ const TWDeviceAPI kTable = {
     [](void*, const DLTensor* from, const DLTensor* to, void*) { return guarded([&] { copy_tensor(*from, *to); }); },
     [](void*, DLDevice id, void*) { return run(id, [](Accelerator&) {}); },  // all is done at once
     nullptr, nullptr, nullptr, nullptr,                                      // one order
-    nullptr, nullptr, nullptr, nullptr,
-    nullptr, nullptr, nullptr, nullptr};
+    [](void*, DLDevice id, const char* form, const void* data, size_t bytes, void** result) {
+      return guarded([&] {
+        if (strcmp(form, "vta") != 0) fail("ValueError", "an accelerator runs no code of the form `%s`", form);
+        *result = new Code(accelerator(id.device_id), std::string(static_cast<const char*>(data), bytes));
+      });
+    },
+    [](void*, DLDevice, void* code) { return delete static_cast<Code*>(code), 0; },
+    [](void*, DLDevice, void* code, const char* name, void** result) {
+      return guarded([&] { *result = static_cast<Code*>(code)->find(name); });
+    },
+    [](void*, DLDevice, const TWLaunch* launch, void*) {
+      return guarded([&] {
+        std::vector<uint64_t> addresses;
+        for (int32_t n = 0; n < launch->num_args; ++n) {
+          if (launch->types[n].code != kDLOpaque) fail("TypeError", "argument %d of a kernel for an accelerator is no tensor", n);
+          addresses.push_back(*static_cast<const uint64_t*>(launch->args[n]));
+        }
+        auto* kernel = static_cast<Kernel*>(launch->kernel);
+        kernel->owner->launch(kernel, addresses);
+      });
+    },
+    [](void*, DLDevice, void** result) { return *result = new double(0), 0; },
+    [](void*, DLDevice, void* event) { return delete static_cast<double*>(event), 0; },
+    [](void*, DLDevice id, void* event, void*) { return run(id, [&](Accelerator& a) { *static_cast<double*>(event) = a.seconds(); }); },
+    [](void*, DLDevice, void* begin, void* end, double* seconds) {
+      return *seconds = *static_cast<double*>(end) - *static_cast<double*>(begin), 0;
+    }};
 
 }  // namespace
 

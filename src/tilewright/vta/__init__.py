@@ -10,6 +10,10 @@ lazy.declare(
         "Configuration": f"{__name__}.configuration:Configuration",
         "Environment": f"{__name__}.environment:Environment",
         "get_env": f"{__name__}.environment:get_env",
+        "download_bitstream": f"{__name__}.bitstream:download_bitstream",
+        "get_bitstream_path": f"{__name__}.bitstream:get_bitstream_path",
+        "program_fpga": f"{__name__}.rpc_client:program_fpga",
+        "reconfig_runtime": f"{__name__}.rpc_client:reconfig_runtime",
     },
 )
 lazy.declare_modules(__name__)
