@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench bench-gpu fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -42,8 +42,8 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 	$(ZIG_CC) $(BIN)/python -m pytest -q -n 2 --dist worksteal --through-c tests/codegen
 	$(BIN)/python -m benchmarks c_source
 
-test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels and of random programs, compiled by NVRTC (minutes)
-	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py
+test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels, models and random programs, compiled by NVRTC; registers and shared memory within limits (minutes)
+	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py tests/codegen/performance/on_nvrtc.py
 
 # The architecture is that of the GPU of this machine.
 test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
@@ -224,6 +224,9 @@ test-tensorflow: build/tensorflow/.done  ## the TensorFlow importer beside Tenso
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks
+
+bench-gpu: $(VENV)/.extra-bench $(VENV)/.extra-cuda  ## products, convolutions, attention, models on a GPU of NVIDIA beside PyTorch's libraries, in 8 minutes
+	$(BIN)/python -m benchmarks gpu --json build/gpu.json
 
 fuzz: $(VENV)/.extra-test  ## random programs and models of all families against their references (COUNT=1000 SEED=7)
 	$(BIN)/python -m tests.fuzz.families --count $(COUNT) --seed $(SEED)

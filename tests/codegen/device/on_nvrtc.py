@@ -22,7 +22,7 @@ from tilewright.contrib import nvcc
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
-ARCHES = ("sm_75", "sm_80", "sm_90a")
+ARCHES = ("sm_75", "sm_80", "sm_90a", "sm_100a")
 
 
 def ptx_of(name: str, arch: str) -> str:

@@ -1,0 +1,163 @@
+"""A GPU of NVIDIA: products, convolutions, attention, operators bound by memory and whole models beside the libraries in PyTorch's wheel.
+
+python -m benchmarks gpu [--groups gemm,memory] [--seconds 460] [--json build/gpu.json] [--resume build/gpu.json]
+
+Everything is compiled first, in processes of its own, into the caches; then both sides take turns on the same inputs, by CUDA events, with
+the second cache flushed before each call. Results are compared. What does not fit into the time is said to be open; --resume takes what an
+earlier run measured on the same device. The exit status is 1 where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from typing import Any
+
+from benchmarks.gpus import programs, references
+from benchmarks.gpus.cases import GROUPS, Case, all_cases
+from benchmarks.gpus.measuring import Deadline, Gpu, turns
+from benchmarks.gpus.results import Result, facts, lines, read
+from benchmarks.models import CACHE
+from benchmarks.options import names, new_file, takes_json, write_json
+
+COMPILING = 0.5
+"""Share of the time that compilation may take."""
+TUNERS = 3
+"""Models that torch.compile tunes at the same time."""
+
+
+def missing() -> str:
+    """Why nothing can be measured here; "" where there is a GPU."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is not installed: pip install torch (a wheel for CUDA)"
+    if torch.version.cuda is None:
+        return f"PyTorch {torch.__version__} is built without CUDA: install a wheel for CUDA"
+    if not torch.cuda.is_available():
+        return "PyTorch finds no GPU of NVIDIA"
+    import tilewright as tvm
+
+    return "" if tvm.cuda(0).exist else "cuda(0) does not exist: tilewright devices says what is missing"
+
+
+def compiled(cases: Sequence[Case], target: str, seconds: float) -> dict[str, str]:
+    """Compiles cases into the caches, both ours and torch's; what went wrong by the name of a case, "" where nothing did."""
+    deadline, context = Deadline(seconds), multiprocessing.get_context("spawn")
+    models = [c for c in cases if c.group == "models"]
+    ours = ProcessPoolExecutor(max((os.cpu_count() or 2) - TUNERS, 1), context)
+    peers = ProcessPoolExecutor(TUNERS, context)
+    jobs = [(c, peers.submit(references.tuned_ahead, c)) for c in models]
+    # Models take longest, so they begin first.
+    jobs += [(c, ours.submit(programs.compiled_ahead, c, target)) for c in sorted(cases, key=lambda c: c not in models)]
+    wait([future for _, future in jobs], timeout=deadline.left)
+    found: dict[str, str] = {}
+    for case, future in jobs:
+        found[case.name] = found.get(case.name, "") or outcome(future)
+    for pool in (ours, peers):
+        pool.shutdown(wait=False, cancel_futures=True)
+    for process in multiprocessing.active_children():
+        process.terminate()
+    return found
+
+
+def outcome(future: Future[str]) -> str:
+    """What went wrong in a compilation, "" if nothing did."""
+    if not future.done():
+        return "not compiled in time"
+    error = future.exception()
+    return future.result() if error is None else f"{type(error).__name__}: {error}"
+
+
+def sides(case: Case, target: str) -> tuple[Callable[[], Any], Callable[[], Any], str]:
+    """(our run, the peer's, what is wrong with our result)."""
+    import torch
+
+    import tilewright as tvm
+    from tilewright import nd
+    from tilewright.contrib import graph_executor
+    from tilewright.contrib.cuda_graph.cuda_graph_executor import GraphModuleCudaGraph
+
+    library, device = programs.build(case, target), tvm.cuda(0)
+    if case.group == "models":
+        peer, arrays = references.compiled_model(case)
+        executor = GraphModuleCudaGraph(library["cuda_graph_create"](device))
+        for name, value in arrays.items():
+            executor.set_input(name, value)
+        expected = peer().clone()
+    else:
+        given = references.tensors(case)
+        peer = references.reference(case, given)
+        expected = references.comparable(case, peer())
+        executor = graph_executor.GraphModule(library["default"](device))
+        for name, tensor in given.items():
+            if not name.startswith("w"):
+                executor.set_input_zero_copy(name, nd.from_dlpack(tensor))
+    executor.run()
+    torch.cuda.synchronize()
+    return executor.run, peer, references.difference(case, torch.from_dlpack(executor.get_output(0)), expected)
+
+
+def measured(case: Case, gpu: Gpu) -> Result:
+    """One case; what goes wrong is its error."""
+    import torch
+
+    import tilewright as tvm
+
+    tvm.cuda(0).set_raw_stream(gpu.stream.cuda_stream)
+    try:
+        ours, peer, wrong = sides(case, gpu.target)
+        return Result(case, error=wrong) if wrong else turns(case, gpu, ours, peer)
+    except Exception as error:
+        return Result(case, error=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+    finally:
+        torch.cuda.empty_cache()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--groups", default=",".join(GROUPS), help=f"of {', '.join(GROUPS)}; by default all")
+    parser.add_argument("--seconds", type=float, default=460.0, help="after which no further case begins (460)")
+    parser.add_argument(
+        "--resume", type=new_file, metavar="FILE", help="the results of an earlier run, which are not measured again"
+    )
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    if options.seconds <= 0:
+        parser.error(f"--seconds takes a positive number, but was given {options.seconds:g}")
+    groups = names(parser, "--groups", options.groups, GROUPS)
+    why = missing()
+    if why:
+        print(f"there is no GPU to measure: {why}", file=sys.stderr)
+        return 1
+    return run([c for c in all_cases() if c.group in groups], options)
+
+
+def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
+    """Measures cases in the time that there is, and writes the results after each group."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE.parent / "inductor"))
+    deadline, gpu = Deadline(options.seconds), Gpu()
+    known = read(json.loads(options.resume.read_text()), cases) if options.resume and options.resume.is_file() else {}
+    todo = [c for c in cases if c.name not in known]
+    said = compiled(todo, gpu.target, COMPILING * options.seconds)
+    bandwidth = gpu.bandwidth()
+    results: list[Result] = []
+    for case in cases:
+        if case.name in known:
+            results.append(known[case.name])
+        elif said.get(case.name):
+            results.append(Result(case, error=said[case.name]))
+        elif deadline.left <= 0:
+            results.append(Result(case, error="not measured: the time was over"))
+        else:
+            results.append(measured(case, gpu))
+            print(lines(results[-1:], bandwidth)[2], file=sys.stderr, flush=True)
+            write_json(options, facts(results, gpu.facts, bandwidth))
+    write_json(options, facts(results, gpu.facts, bandwidth))
+    print("\n".join(lines(results, bandwidth)))
+    return 0
