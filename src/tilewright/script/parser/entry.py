@@ -170,10 +170,10 @@ class ModuleParser(ScriptParser):
     def _declare_result(self, gvar: GlobalVar, node: ast.FunctionDef) -> None:
         """Notes the type that a function is annotated to return, for calls in functions before it."""
         note = None if node.returns is None else self.eval(node.returns)
-        dtype = getattr(note, "dtype", None)
-        ret = note if isinstance(note, Type) or dtype is None else PrimType(dtype)
-        if ret is not None:
-            object.__setattr__(gvar, "_checked_type", FuncType((), ret))
+        if note is not None and not isinstance(note, Type) and hasattr(note, "dtype"):
+            note = PrimType(note.dtype)
+        if isinstance(note, Type):
+            object.__setattr__(gvar, "_checked_type", FuncType((), note))
 
     def _check_calls(self, alias: ModuleName) -> None:
         """Functions of the module are called with as many arguments as they take."""

@@ -17,7 +17,8 @@ class Scope:
     """Straight-line code that can be added to. It begins with block `first`, and ends for now in block `label`."""
 
     __slots__ = (
-        "addresses", "backwards", "begin", "certain", "counter", "first", "label", "lines", "loaded", "loads", "memo", "pointers",
+        "addresses", "backwards", "begin", "certain", "counter", "first", "has_loops", "label", "lines", "loaded", "loads", "memo",
+        "pointers", "steps",
     )  # fmt: skip
 
     def __init__(self, label: str, certain: bool = False) -> None:
@@ -26,6 +27,10 @@ class Scope:
         """Whether the scope runs whenever the scope around it does."""
         self.backwards = False
         """Whether an address decreases as a value of this scope increases."""
+        self.has_loops = False
+        """Whether there is a loop in this one."""
+        self.steps: set[int] = set()
+        """By how many bytes addresses change as values of this scope increase by one."""
         self.lines: list[str] = []
         self.loaded = 0
         """The number of lines after the last load of a vector."""
@@ -78,8 +83,9 @@ class FunctionBuilder:
 
     def scaled(self, t: str, value: str, step: int) -> str:
         """A term of an address: an integer of type t times a number of bytes."""
-        if step < 0:
-            self.scopes[self.level_of.get(value, 0)].backwards = True
+        scope = self.scopes[self.level_of.get(value, 0)]
+        scope.backwards |= step < 0
+        scope.steps.add(step)
         return value if step == 1 else self.pure(f"mul {t} {value}, {step}", value)
 
     def here(self, text: str, level: int = -1) -> str:

@@ -16,7 +16,7 @@ from tilewright.codegen.llvm.expressions.types import symbol as quoted
 from tilewright.codegen.llvm.functions.context import context_definition, shared_variable
 from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.function import COLD, FunctionEmitter
-from tilewright.codegen.llvm.functions.loops import SCALAR, SCALAR_LOOPS
+from tilewright.codegen.llvm.functions.loops import SCALAR, SCALAR_LOOPS, VECTOR_LOOPS, VECTORS
 from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.native.effort import WHOLE, effort
 from tilewright.codegen.llvm.native.target_machine import data_layout, llvm_triple
@@ -136,6 +136,8 @@ class ModuleEmitter:
             parts.append(half_helpers(self.target))
         if any([SCALAR in text for text in self.functions]):
             parts.append(SCALAR_LOOPS)
+        if any([VECTORS in text for text in self.functions]):
+            parts.append(VECTOR_LOOPS)
         return "\n".join(parts) + "\n"
 
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
