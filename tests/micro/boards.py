@@ -67,3 +67,17 @@ int32_t deep(void** args) { again = down; return (int32_t)again(*(int32_t*)args[
 int32_t adds(void** args) { *(int32_t*)args[0] += 1; return 0; }
 """
 """Kernels that go wrong, and one that does not."""
+
+
+BARE = {
+    "executor": relay.backend.Executor("aot", {"unpacked-api": True, "interface-api": "c"}),
+    "runtime": relay.backend.Runtime("crt"),
+}
+"""Options of relay.build for code without the runtime's interface."""
+
+
+def built(name: str, kind: str, executor: str) -> Any:
+    """The network, compiled for a board. executor: "bare", "aot" or "graph"."""
+    mod, weights = network()
+    how: dict[str, Any] = BARE if executor == "bare" else {"executor": relay.backend.Executor(executor)}
+    return relay.build(mod, board(name).target(kind), params=weights, mod_name="net", **how)

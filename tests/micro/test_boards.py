@@ -167,11 +167,13 @@ def test_linker_scripts_name_all_memories(name: str) -> None:
     for r in b.memory:
         assert f"{r.name} (" in text and f"ORIGIN = {r.start:#010x}, LENGTH = {r.size:#x}" in text
     assert "tw_heap_end = tw_stack_top - 1008;" in text and ("AT>" in text) == (b.code != b.data)
-    assert f".pool.fast (NOLOAD) : ALIGN(64) {{ *(.pool.fast) }} > {b.data.name}" in linker_script(
-        b, 64, {"fast": b.data.name}
-    )
+    pools = {"fast": (b.data.name, ".bss.arena"), "fixed": (b.code.name, ".rodata.table")}
+    text = linker_script(b, 64, pools)
+    assert f".pool.fast (NOLOAD) : ALIGN(64) {{ *(.bss.arena) }} > {b.data.name}" in text
+    assert f".pool.fixed : ALIGN(64) {{ *(.rodata.table) }} > {b.code.name}" in text
+    assert text.index(".pool.fixed") < text.index("*(.rodata .rodata.*")
     with pytest.raises(BoardError, match="has no memory 'gone'"):
-        linker_script(b, 64, {"fast": "gone"})
+        linker_script(b, 64, {"fast": ("gone", ".bss.arena")})
 
 
 @pytest.mark.parametrize(

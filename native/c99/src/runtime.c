@@ -66,7 +66,7 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void* data) {
   return (int)tw_workspace_give(data);
 }
 
-/* --- the table of compiled code: tw_context in tilewright/kernel.h */
+/* --- the table of compiled code: tw_context in tilewright/kernel.h. Each object has an empty one, to which this one is preferred. */
 
 struct context {
   int32_t (*parallel_launch)(int32_t (*task)(int32_t, int32_t, void*), void* data, int32_t pieces);
@@ -112,7 +112,8 @@ static int32_t call_packed(const char* name, const void* args, int32_t count, vo
   return call_from(0, name, args, count, result);
 }
 
-const struct context tw_runtime_context = {launch, tw_set_error, take, give, call_packed, call_from, give_back, {0}};
+extern const struct context __tilewright_context;
+const struct context __tilewright_context = {launch, tw_set_error, take, give, call_packed, call_from, give_back, {0}};
 
 void tw_start(void* memory, size_t size) {
   arena.memory = (uint8_t*)memory;

@@ -9,6 +9,7 @@ __attribute__((noinline)) void tw_session_stop(void) {
 }
 
 void tw_session_begin(void) {
+  tw_processor_start();
   tw_platform_start();
   tw_start(tw_session_workspace, (size_t)(tw_session_workspace_end - tw_session_workspace));
   tw_session_stop();

@@ -43,7 +43,7 @@ __attribute__((section(".vectors"), used)) const vector tw_vectors[16] = {
     0, 0, 0, tw_fault, tw_fault, 0, tw_fault, tw_tick,
 };
 
-void tw_platform_start(void) {
+void tw_processor_start(void) {
 #ifdef TW_VTOR
   VTOR = (uint32_t)(uintptr_t)tw_vectors;
 #endif
@@ -54,6 +54,9 @@ void tw_platform_start(void) {
 #ifdef TW_FAULTS
   SHCSR = SHCSR | (7u << 16); /* MemManage, BusFault and UsageFault apart */
 #endif
+}
+
+void tw_platform_start(void) {
   rounds = 0;
   SYST_RVR = MOST_TICKS;
   SYST_CVR = 0;

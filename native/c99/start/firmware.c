@@ -13,6 +13,7 @@ static void put(uint8_t* to, const uint8_t* from, size_t size) {
 }
 
 void tw_begin(void) {
+  tw_processor_start();
   put(tw_data_start, tw_data_load, (size_t)(tw_data_end - tw_data_start));
   memset(tw_bss_start, 0, (size_t)(tw_bss_end - tw_bss_start));
   tw_platform_start();

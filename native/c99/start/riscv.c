@@ -13,9 +13,9 @@ __attribute__((aligned(4))) void tw_fault(void) {
   }
 }
 
-void tw_platform_start(void) {
-  __asm__ volatile("csrw mtvec, %0" ::"r"((uintptr_t)tw_fault));
-}
+void tw_processor_start(void) { __asm__ volatile("csrw mtvec, %0" ::"r"((uintptr_t)tw_fault)); }
+
+void tw_platform_start(void) {}
 
 uint64_t tw_platform_ticks(void) {
   uint32_t high, low, again;

@@ -18,6 +18,8 @@ lazy.declare(
         "MicroModule": f"{__name__}.module:MicroModule",
         "Session": f"{__name__}.session:Session",
         "create_micro_mod": f"{__name__}.module:create_micro_mod",
+        "export_project": f"{__name__}.export.project:export_project",
+        "firmware_report": f"{__name__}.export.project:firmware_report",
         "generate_config": f"{__name__}.device:generate_config",
         "known_boards": f"{__name__}.board:known_boards",
     },

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from collections.abc import Mapping
 from functools import cache as kept
 from pathlib import Path
 
 from tilewright.codegen.source.c.toolchain import machine_options
 from tilewright.micro.board import Board
 from tilewright.micro.errors import MicroError
-from tilewright.micro.linking.elf import ElfObject
+from tilewright.micro.linking.elf import ARM, RISCV, ElfObject
 from tilewright.runtime.libinfo import find_source_path
 from tilewright.runtime.linking.c_source import compiler_command, compiler_facts
 from tilewright.support import cache, linker
@@ -71,12 +72,18 @@ def _command(board: Board) -> list[str]:
     ]
 
 
-def compile_files(board: Board, files: list[tuple[str, bytes]], options: tuple[str, ...]) -> list[ElfObject]:
-    """Objects of C sources (name, text) for a board, with the headers of the runtime. Raises MicroError with the compiler's words. What was
-    compiled once is taken from the on-disk cache."""
+def compile_files(
+    board: Board, files: list[tuple[str, bytes]], options: tuple[str, ...], headers: Mapping[str, str] | None = None
+) -> list[ElfObject]:
+    """Objects of C sources (name, text) for a board, with the headers of the runtime, and others by their paths. Raises MicroError with
+    the compiler's words. What was compiled once is taken from the on-disk cache."""
     root, command = source_folder(), _command(board)
-    headers = [p.read_bytes() for p in sorted(root.rglob("*.h"))]
-    digest = hashlib.blake2b(b"\0".join(headers), digest_size=16).hexdigest()
+    given = dict(headers or {})
+    texts = [
+        *[p.read_bytes() for p in sorted(root.rglob("*.h"))],
+        *[f"{n}\0{t}".encode() for n, t in sorted(given.items())],
+    ]
+    digest = hashlib.blake2b(b"\0".join(texts), digest_size=16).hexdigest()
     facts = [
         *command,
         *options,
@@ -89,17 +96,20 @@ def compile_files(board: Board, files: list[tuple[str, bytes]], options: tuple[s
         key = cache.key("micro", name, text.decode(), *facts)
         data = cache.get(key)
         if data is None:
-            data = _compiled(name, text, [*command, *options, *definitions(board)], root)
+            data = _compiled(name, text, [*command, *options, *definitions(board)], root, given)
             cache.put(key, data)
         found.append(ElfObject(Path(name).name, data))
     return found
 
 
-def _compiled(name: str, text: bytes, command: list[str], root: Path) -> bytes:
-    include = [f"-I{root / 'include'}", "-isystem", str(root / "freestanding")]
+def _compiled(name: str, text: bytes, command: list[str], root: Path, headers: Mapping[str, str]) -> bytes:
     with temporary_folder("tilewright-micro-") as folder:
         source, output = folder / Path(name).name, folder / "code.o"
         source.write_bytes(text)
+        for path, content in headers.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(content)
+        include = [f"-I{root / 'include'}", f"-I{folder}", "-isystem", str(root / "freestanding")]
         done = subprocess.run(
             [*command, *include, "-c", str(source), "-o", str(output)], capture_output=True, text=True, errors="replace", check=False
         )  # fmt: skip
@@ -112,6 +122,24 @@ def runtime_objects(board: Board, files: tuple[str, ...]) -> list[ElfObject]:
     """Objects of the runtime's sources for a board, and of its start code."""
     root = source_folder()
     return compile_files(board, [(f, (root / f).read_bytes()) for f in (*files, start_file(board))], (*WARNINGS, *SIZE))
+
+
+def objects_for(board: Board, found: Mapping[str, bytes]) -> list[ElfObject]:
+    """The objects among compiled code, by name, for a board. Raises MicroError for code of other processors."""
+    objects = []
+    for name, data in found.items():
+        if data[:4] != b"\x7fELF":
+            continue
+        if data[4] != 1:
+            raise MicroError(f"{name} is code of 64 bits, but {board.name} has 32; compile for {board.target('llvm')}")
+        objects.append(ElfObject(name.rpartition("/")[2], data))
+    machine = RISCV if board.architecture == "riscv" else ARM
+    other = next((o for o in objects if o.machine != machine), None)
+    if other is not None:
+        raise MicroError(
+            f"{other.name} is code of another processor than {board.name}'s; compile for {board.target('llvm')}"
+        )
+    return objects
 
 
 def helpers(board: Board) -> list[ElfObject]:

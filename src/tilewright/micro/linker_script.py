@@ -10,12 +10,12 @@ DEFAULT_STACK = 4096
 """Bytes of stack where the analysis of the call graph gave none."""
 
 
-def linker_script(board: Board, stack: int = DEFAULT_STACK, pools: Mapping[str, str] | None = None) -> str:
+def linker_script(board: Board, stack: int = DEFAULT_STACK, pools: Mapping[str, tuple[str, str]] | None = None) -> str:
     """The script of a board's firmware: vectors, code and constants in the memory for code, variables in that for data, the stack at the
     end of it, `stack` bytes at least.
 
-    pools: by name of a pool, the memory that it lies in; its variables are in the section `.pool.NAME`. Raises BoardError for memories
-    that the board does not have.
+    pools: by name of a pool, the memory that it lies in, and the section of objects that it is. Raises BoardError for memories that the
+    board does not have.
     """
     regions = "\n".join([
         f"  {r.name} ({'rx' if r.kind == 'flash' else 'rwx' if r.executable else 'rw'}) : ORIGIN = {r.start:#010x}, LENGTH = {r.size:#x}"
@@ -24,8 +24,8 @@ def linker_script(board: Board, stack: int = DEFAULT_STACK, pools: Mapping[str, 
     code, data = board.code.name, board.data.name
     loaded = f" AT> {code}" if code != data else ""
     placed = "\n".join([
-        f"  .pool.{name} (NOLOAD) : ALIGN(64) {{ *(.pool.{name}) }} > {board.region(memory).name}"
-        for name, memory in (pools or {}).items()
+        f"  .pool.{name}{' (NOLOAD)' if section.startswith('.bss') else ''} : ALIGN(64) {{ *({section}) }} > {board.region(memory).name}"
+        for name, (memory, section) in (pools or {}).items()
     ])  # fmt: skip
     placed = f"{placed}\n" if placed else ""
     return f"""\
@@ -38,7 +38,7 @@ MEMORY {{
 
 SECTIONS {{
   .vectors : ALIGN(256) {{ KEEP(*(.vectors)) }} > {code}
-  .text : ALIGN(8) {{ *(.text .text.*) }} > {code}
+{placed}  .text : ALIGN(8) {{ *(.text .text.*) }} > {code}
   .rodata : ALIGN(64) {{ *(.rodata .rodata.* .srodata .srodata.*) . = ALIGN(8); }} > {code}
   .data : ALIGN(16) {{
     tw_data_start = .;
@@ -47,7 +47,7 @@ SECTIONS {{
     tw_data_end = .;
   }} > {data}{loaded}
   tw_data_load = LOADADDR(.data);
-{placed}  .bss (NOLOAD) : ALIGN(64) {{
+  .bss (NOLOAD) : ALIGN(64) {{
     tw_bss_start = .;
     *(.bss .bss.* .sbss .sbss.* COMMON)
     . = ALIGN(8);

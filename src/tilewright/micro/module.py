@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.micro import tasks
+from tilewright.micro.device_runtime import objects_for
 from tilewright.micro.errors import LinkError, MicroError
-from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image
 from tilewright.micro.session import Session
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
@@ -158,7 +158,7 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
         raise TypeError(
             f"create_micro_mod takes a module of tvm.build or a model of relay.build, but was given {type(c_mod).__name__}"
         )
-    objects = _objects(session, library_objects([c_mod.source], prefix=""))
+    objects = objects_for(session.board, library_objects([c_mod.source], prefix=""))
     roots = [
         s.name
         for o in objects
@@ -178,7 +178,7 @@ def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
         raise MicroError(
             "a model with the option unpacked-api is firmware, not a module of a session; build it without it"
         )
-    objects = _objects(session, library_objects([lib.source()], prefix=""))
+    objects = objects_for(session.board, library_objects([lib.source()], prefix=""))
     facts = lib.metadata
     defined = {s.name for o in objects for s in o.symbols if s.is_global and s.section >= 0}
     kernels = list(dict.fromkeys([k["symbol"] for k in facts["kernels"]]))
@@ -186,26 +186,6 @@ def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
     image = session.load(objects, roots)
     functions = {name: (image.symbols[name], tasks.KERNEL) for name in roots if name != CONSTANTS}
     return MicroModule(session, image, functions, facts)
-
-
-def _objects(session: Session, found: Mapping[str, bytes]) -> list[ElfObject]:
-    """The objects of a module. Raises MicroError for those of other processors."""
-    objects, board = [], session.board
-    for name, data in found.items():
-        if data[:4] != b"\x7fELF":
-            continue
-        if data[4] != 1:
-            raise MicroError(
-                f"{name} is code of 64 bits, but {board.name} has {board.target().mcpu} with 32; compile for {board.target('llvm')}"
-            )
-        objects.append(ElfObject(name, data))
-    machine = session.runtime_machine
-    other = next((o for o in objects if o.machine != machine), None)
-    if other is not None:
-        raise MicroError(
-            f"{other.name} is code of another processor than {board.name}'s; compile for {board.target('llvm')}"
-        )
-    return objects
 
 
 __all__ = ["MicroFunction", "MicroModule", "create_micro_mod"]

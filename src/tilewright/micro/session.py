@@ -32,7 +32,7 @@ _ROOTS = (
     "tw_session_run",
     "tw_session_stop",
     "tw_fault",
-    "tw_runtime_context",
+    CONTEXT,
     "tw_error_kind",
     "tw_error_text",
 )
@@ -164,9 +164,7 @@ class Session:
         }
         self.symbols: dict[str, int] = dict(outside)
         roots = [*_ROOTS, *(["tw_vectors"] if self.board.architecture == "cortex_m" else [])]
-        objects = runtime_objects(self.board, SESSION)
-        self.runtime_machine = objects[0].machine
-        self.runtime = self.load(objects, roots)
+        self.runtime = self.load(runtime_objects(self.board, SESSION), roots)
         self._stop, self._fault = (self.runtime.symbols[n] & ~1 for n in ("tw_session_stop", "tw_fault"))
 
     def load(self, objects: Sequence[ElfObject], roots: Sequence[str]) -> Image:
@@ -191,8 +189,8 @@ class Session:
             raise
         image.owned = taken
         if not self.images:
-            # What the runtime has is there for modules; the table of its functions is what they call the context.
-            self.symbols = {**image.symbols, **self.symbols, CONTEXT: image.symbols["tw_runtime_context"]}
+            # What the runtime has is there for modules, the table of its functions among it.
+            self.symbols = {**image.symbols, **self.symbols}
         self.images.append(image)
         return image
 

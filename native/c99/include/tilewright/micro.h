@@ -14,6 +14,8 @@ extern "C" {
 
 /* --- what the platform brings */
 
+/* Comes before all else, when variables are not in their places yet: turns on what compiled code uses, such as the unit for floats. */
+void tw_processor_start(void);
 /* Ticks of the clock since tw_platform_start, and how many there are in a second. */
 void tw_platform_start(void);
 uint64_t tw_platform_ticks(void);

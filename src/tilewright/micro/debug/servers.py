@@ -92,9 +92,11 @@ def qemu_program(system: str) -> str:
     return found
 
 
-def start(board: Board, how: str, instruction_shift: int | None = None) -> Server:
+def start(
+    board: Board, how: str, instruction_shift: int | None = None, program: str | os.PathLike[str] | None = None
+) -> Server:
     """Starts the server of a board. how: "qemu", "openocd" or "pyocd". instruction_shift: QEMU's clock advances 2**shift ns an
-    instruction, so that its counters are the same in every run.
+    instruction, so that its counters are the same in every run. program: firmware (ELF) that QEMU loads.
 
     Raises MicroError where the board cannot be reached so, or where the program is missing.
     """
@@ -102,9 +104,10 @@ def start(board: Board, how: str, instruction_shift: int | None = None) -> Serve
     if how == "qemu" and board.qemu is not None:
         machine = board.qemu
         clock = [] if instruction_shift is None else ["-icount", f"shift={instruction_shift}"]
+        loaded = [] if program is None else ["-kernel", os.fspath(program)]
         command = [
             qemu_program(machine.system), "-M", machine.machine, *machine.options, "-nodefaults", "-display", "none", "-serial", "none",
-            "-monitor", "none", *clock, "-S", "-gdb", f"tcp:127.0.0.1:{port}",
+            "-monitor", "none", *clock, *loaded, "-S", "-gdb", f"tcp:127.0.0.1:{port}",
         ]  # fmt: skip
         return Server(command, port, "qemu-system-arm")
     if how == "openocd" and board.openocd is not None:

@@ -37,12 +37,22 @@ class Image:
         self.sizes: dict[str, int] = {}
         self.sections: list[tuple[str, str, int]] = []
         """(object, section, address) of all sections that were kept."""
+        self.gaps: list[tuple[int, int]] = []
+        """Data within code (literals): from where, and to where."""
         self.words: dict[str, int] = {}
         """Addresses of the words of the global offset table."""
         self.owned: list[tuple[Any, int]] = []
         """Where the loader keeps what it has to give back."""
-        self.taken: set[int] = set()
-        """Functions whose address is data, so that pointers may call them."""
+        self.taken: dict[int, set[str]] = {}
+        """Addresses that code or data name other than by calls, so that pointers may lead there; and the objects that do so. Vectors do not
+        count."""
+
+    def content(self, address: int, size: int) -> bytes:
+        """Bytes of the image. Raises LinkError for addresses outside of it."""
+        start = max([a for a in self.segments if a <= address], default=None)
+        if start is None or address + size > start + len(self.segments[start]):
+            raise LinkError(f"the image has no {size} bytes at {address:#x}")
+        return self.segments[start][address - start : address - start + size]
 
     def function_at(self, address: int) -> Placed | None:
         """The function that holds an address."""
@@ -201,8 +211,8 @@ class _Linker:
                     f" than {bits} bits say; place both nearer"
                 )
 
-        if r.kind not in self.rules.BRANCHES:
-            image.taken.add(target)
+        if r.kind not in self.rules.BRANCHES and section.kind != "vectors":
+            image.taken.setdefault(target, set()).add(o.name)
         if r.kind in self.rules.GOT:
             target = self.words[self._word(o, s)]
         if self.machine == ARM:
@@ -234,14 +244,31 @@ class _Linker:
         for number, o in enumerate(self.objects):
             for s in o.symbols:
                 kept = self.kept.get((number, s.section))
-                if kept is None or not s.name or s.name.startswith("$"):
+                if kept is None or not s.name or s.name.startswith(("$", ".L")):
                     continue
                 at, thumb = self.addresses[(number, s.section)] + s.value, self.machine == ARM and s.is_function
                 clean = at & ~1 if thumb else at
                 image.places.append(Placed(s.name, clean, s.size, kept.kind, o.name, s.is_function))
                 if s.is_global and self.defined.get(s.name) == (o, s):
                     image.symbols[s.name] = at
+            image.gaps += self._gaps(number, o)
         image.places.sort(key=lambda p: p.address)
+
+    def _gaps(self, number: int, o: ElfObject) -> list[tuple[int, int]]:
+        """Where mapping symbols of Arm say that data begin ($d), up to where they say that code begins again ($t)."""
+        marks: dict[int, list[tuple[int, bool]]] = {}
+        for s in o.symbols:
+            kept = self.kept.get((number, s.section))
+            if kept is not None and kept.kind == "text" and s.name[:2] in ("$d", "$t"):
+                marks.setdefault(s.section, []).append((s.value, s.name[1] == "d"))
+        found = []
+        for section, places in marks.items():
+            base, ordered = self.addresses[number, section], sorted(places)
+            ends = [*[at for at, _ in ordered[1:]], self.kept[number, section].size]
+            found += [
+                (base + at, base + end) for (at, data), end in zip(ordered, ends, strict=True) if data and end > at
+            ]
+        return found
 
     def _pointer(self, word: str) -> int:
         """The value of a word of the global offset table."""

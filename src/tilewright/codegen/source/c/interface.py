@@ -19,7 +19,8 @@ class Tensor(NamedTuple):
     comment: str
 
 
-def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
+def tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
+    """The members of a struct for inputs or outputs, from their descriptions in metadata."""
     found: dict[str, Tensor] = {}
     for item, name in zip(described, names, strict=True):
         member = plain(name, C_LANGUAGE)
@@ -33,7 +34,7 @@ def _tensors(described: list[dict[str, Any]], names: list[str]) -> list[Tensor]:
     return list(found.values())
 
 
-def _output_names(outputs: list[dict[str, Any]]) -> list[str]:
+def output_names(outputs: list[dict[str, Any]]) -> list[str]:
     """The names of the outputs. Outputs without names get those of classic interfaces: output, or output0, output1, ..."""
     plural = len(outputs) > 1
     return [
@@ -65,8 +66,8 @@ class Interface:
     def of(model: WholeModel) -> Interface:
         """The interface of a compiled model."""
         facts = model.facts
-        inputs = _tensors(facts["inputs"], [t["name"] for t in facts["inputs"]])
-        outputs = _tensors(facts["outputs"], _output_names(facts["outputs"]))
+        inputs = tensors(facts["inputs"], [t["name"] for t in facts["inputs"]])
+        outputs = tensors(facts["outputs"], output_names(facts["outputs"]))
         workspace = int(facts["workspace_bytes"])
         pool = (facts.get("memory_pools") or {}).get("workspace") if model.unpacked else None
         pools = [Tensor(plain(pool, C_LANGUAGE), workspace, "for what lies between kernels")] if pool else []
@@ -152,4 +153,4 @@ class Interface:
         return "\n".join(lines) + "\n"
 
 
-__all__ = ["Interface", "Tensor"]
+__all__ = ["Interface", "Tensor", "output_names", "tensors"]

@@ -1,0 +1,97 @@
+"""Firmware, compiled and linked in this process, to know what it takes before anything is flashed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from tilewright.codegen.source.c.toolchain import MATH
+from tilewright.micro.board import Board
+from tilewright.micro.device_runtime import (
+    FIRMWARE,
+    SIZE,
+    WARNINGS,
+    compile_files,
+    helpers,
+    objects_for,
+    runtime_objects,
+)
+from tilewright.micro.export.sources import ModelFiles
+from tilewright.micro.linking.link import Image, link
+
+MODEL = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0")
+"""Flags of gcc and clang for a model's sources, besides those of its target."""
+
+
+class Firmware(NamedTuple):
+    """Linked firmware, and of which machine it is."""
+
+    image: Image
+    machine: int
+
+
+def main_source(files: ModelFiles) -> str:
+    """The program of a project: it runs the model once on inputs that others write, and is there to be changed."""
+    interface = files.interface
+    name, upper = interface.name, interface.name.upper()
+    tensors = [("input", t) for t in interface.inputs] + [("output", t) for t in interface.outputs]
+    memories = [
+        f"uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}_SIZE] ALIGNED; /* {t.comment} */" for kind, t in tensors
+    ]
+    given = [
+        f"  struct {name}_{kind}s {kind}s = {{{', '.join([f'{kind}_{t.member}' for t in of]) or '0'}}};"
+        for kind, of in (("input", interface.inputs), ("output", interface.outputs))
+    ]
+    return "\n".join([
+        "/* Runs the model once: write the inputs before, read the outputs behind it. */",
+        '#include "tilewright/micro.h"', f'#include "{name}.h"', "",
+        "#define ALIGNED __attribute__((aligned(64)))", *memories, "",
+        "/* For kernels whose temporaries are too large for the stack. */",
+        "#ifndef TEMPORARIES", "#define TEMPORARIES 16", "#endif",
+        "static uint8_t temporaries[TEMPORARIES] __attribute__((aligned(16)));", "",
+        "int main(void);", "int main(void) {", *given,
+        "  tw_start(temporaries, sizeof temporaries);",
+        f"  return (int){name}_run(&inputs, &outputs);", "}", "",
+    ])  # fmt: skip
+
+
+def runtime_files(files: ModelFiles) -> tuple[str, ...]:
+    """The sources of the runtime that a model needs."""
+    return (*FIRMWARE, *(("src/graph.c",) if any(["tw_graph_run" in t for t in files.sources.values()]) else ()))
+
+
+def model_flags(files: ModelFiles, level: str) -> list[str]:
+    """Flags for a model's sources that gcc and clang share. level: the optimisation, such as "-O3"; "" for that of the model."""
+    own = next((f for f in shlex.split(files.flags) if f.startswith("-O")), "-O2")
+    return [level or own, *MATH, *MODEL]
+
+
+def build(board: Board, files: ModelFiles, level: str = "", main: str | None = None) -> Firmware:
+    """Firmware for a board, as the Makefile of a project builds it with zig. main: the program, other than that of `main_source`.
+
+    Raises MicroError where something does not compile, LinkError where a symbol is missing. What does not fit is linked all the same.
+    """
+    headers = {path.removeprefix("model/include/"): text for path, text in files.headers.items()}
+    sources = [(path, text.encode()) for path, text in files.sources.items()]
+    objects = objects_for(board, files.objects)
+    objects += compile_files(board, sources, tuple(model_flags(files, level)), headers)
+    program = [("main.c", (main or main_source(files)).encode())]
+    objects += compile_files(board, program, (*WARNINGS, *SIZE), headers)
+    objects += runtime_objects(board, runtime_files(files))
+    at = {"code": board.code.start, "data": board.data.start}
+
+    def place(kind: str, size: int, alignment: int) -> int:
+        memory = "code" if kind in ("vectors", "text", "rodata") or board.code == board.data else "data"
+        found = -(-at[memory] // alignment) * alignment
+        at[memory] = found + size
+        return found
+
+    # The linker script defines these; their values do not matter to what the firmware takes.
+    edges = ("data_load", "data_start", "data_end", "bss_start", "bss_end", "heap_start", "heap_end", "stack_top")
+    outside = {f"tw_{edge}": board.data.end & ~15 for edge in edges}
+    roots = ["tw_reset", *(["tw_vectors"] if board.architecture == "cortex_m" else [])]
+    image = link(objects, roots, place, outside, helpers(board))
+    return Firmware(image, objects[0].machine)
+
+
+__all__ = ["MODEL", "Firmware", "build", "main_source", "model_flags", "runtime_files"]
