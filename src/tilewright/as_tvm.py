@@ -37,6 +37,9 @@ def _real(name: str) -> types.ModuleType | None:
         return None
     # A package may call another of its modules by this name: `tvm.nd` is the module runtime.ndarray.
     held = getattr(holder, last, None)
+    # Its code may have declared a module of this name beside something else that has it, such as a function.
+    if path in sys.modules:
+        return sys.modules[path]
     if isinstance(held, types.ModuleType):
         return held
     if getattr(holder, "__path__", None) is None or importlib.util.find_spec(f"{holder.__name__}.{last}") is None:

@@ -8,7 +8,9 @@ statements, which type checkers and the test of layers read. A module below a de
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec, module_from_spec
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec, spec_from_loader
 from threading import RLock
 from types import ModuleType
 from typing import Any
@@ -71,6 +73,30 @@ def defer(*names: str) -> None:
         sys.modules[name] = module
         package, _, short = name.rpartition(".")
         setattr(sys.modules[package], short, module)
+
+
+class _Declared(MetaPathFinder):
+    """Finds modules without a file that the code of a deferred package declares (`lazy.faces`), by running it."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        parent = sys.modules.get(fullname.rpartition(".")[0])
+        if not isinstance(parent, Deferred) or not _load(parent) or fullname not in sys.modules:
+            return None
+        return spec_from_loader(fullname, _Held(sys.modules[fullname]))
+
+
+class _Held(Loader):
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module is as its package made it."""
+
+
+sys.meta_path.append(_Declared())
 
 
 def _asked_from_inside(name: str) -> bool:

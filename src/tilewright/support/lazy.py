@@ -104,4 +104,8 @@ def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
     for name, held in table.items():
         face = AliasModule(f"{package}.{name}", package, held)
         sys.modules[face.__name__] = face
+        outer = sys.modules.get(face.__name__.rpartition(".")[0])
+        if isinstance(outer, AliasModule):
+            # Only packages have modules.
+            outer.__path__ = []
         declare(package, {name: face.__name__})

@@ -51,6 +51,7 @@ from tilewright.topi.broadcast import (
     subtract,
     where,
 )
+from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.counted import (
     argwhere,
     hybrid_argwhere_1d,
@@ -138,6 +139,7 @@ from tilewright.topi.transform import (
 from tilewright.topi.utils import InvalidShapeError
 
 lazy.declare_modules(__name__)
+declare_modules(__name__, "topi")
 __getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [

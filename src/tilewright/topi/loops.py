@@ -6,7 +6,9 @@ along one axis are independent and are distributed over threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from tilewright.ir import PrimExpr, PrimExprLike
     from tilewright.tir.buffer import Buffer
     from tilewright.tir.stmt import Stmt
+
+
+_placed: ContextVar[Callable[[Stmt], Stmt] | None] = ContextVar("placed", default=None)
+
+
+@contextmanager
+def placed(change: Callable[[Stmt], Stmt]) -> Iterator[None]:
+    """In `with placed(change):`, programs are `change` of their statements, which have parallel loops wherever lines are independent."""
+    token = _placed.set(change)
+    try:
+        yield
+    finally:
+        _placed.reset(token)
 
 
 def program(
@@ -37,7 +52,8 @@ def program(
     def generate(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
         body(ib, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
-        return ib.get()
+        change = _placed.get()
+        return ib.get() if change is None else change(ib.get())
 
     every = [list(s) for s in (*shapes, *[s for s, _ in scratch])]
     made = te.extern(every, list(inputs), generate, name=name, dtype=[*dtypes, *[d for _, d in scratch]])
@@ -47,7 +63,11 @@ def program(
 def loop_kind(*shape: Dim) -> str:
     """The kind of an outer loop over this many elements: parallel if there are enough, else serial."""
     total = prod(shape)
-    return "parallel" if not isinstance(total, int) or planner().in_threads(total) else "serial"
+    return (
+        "parallel"
+        if _placed.get() is not None or not isinstance(total, int) or planner().in_threads(total)
+        else "serial"
+    )
 
 
 class Lines:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import (
     Dim,
@@ -25,6 +26,8 @@ from tilewright.topi.utils import (
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import ProducerLoad, Var
+
+__getattr__, __dir__ = elsewhere(__name__)
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:

@@ -57,7 +57,7 @@ def _placeholders(given: Sequence[Any], outs: Sequence[te.Tensor]) -> list[te.Te
 
 TASK_TABLE: dict[str, TaskTemplate] = {}
 """Templates by name."""
-ROOMS = (".x86", ".arm_cpu")
+ROOMS = (".x86", ".arm_cpu", ".cuda", ".gpu")
 """The ends of names of templates of this package, which are those of folders of topi."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.transform import spatial_axes
@@ -16,6 +17,8 @@ from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
+
+__getattr__, __dir__ = elsewhere(__name__)
 
 
 COORDINATES = (

@@ -237,3 +237,17 @@ def dilation2d(
         return te.max(to(padded(*index), dtype) + to(weight, dtype), axis=[ry, rx])
 
     return compute(out, element, name="dilation2d", tag="dilation2d")
+
+
+def dilation2d_nchw(
+    input: te.Tensor, filter: te.Tensor, stride: Any, padding: Any, dilations: Any, out_dtype: str | None = None
+) -> te.Tensor:
+    """`dilation2d` of images (N, C, H, W) by filters (C, KH, KW)."""
+    return dilation2d(input, filter, stride, padding, dilations, "NCHW", out_dtype)
+
+
+def dilation2d_nhwc(
+    input: te.Tensor, filter: te.Tensor, stride: Any, padding: Any, dilations: Any, out_dtype: str | None = None
+) -> te.Tensor:
+    """`dilation2d` of images (N, H, W, C) by filters (KH, KW, C)."""
+    return dilation2d(input, filter, stride, padding, dilations, "NHWC", out_dtype)

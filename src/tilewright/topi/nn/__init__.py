@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.support import lazy
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
+from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.nn.added_windows import add_windows
 from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.bits import (
@@ -122,6 +124,9 @@ from tilewright.topi.sparse import (
     sparse_dense_sp_rhs,
     sparse_transpose,
 )
+
+declare_modules(__name__, "nn")
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "POOL_TYPE_CODE",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.support import lazy
+from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.random.threefry import (
     multinomial,
     normal,
@@ -10,5 +12,8 @@ from tilewright.topi.random.threefry import (
     threefry_test_wrapping,
     uniform,
 )
+
+declare_modules(__name__, "random")
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = ["multinomial", "normal", "threefry_generate", "threefry_split", "threefry_test_wrapping", "uniform"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.support import lazy
+from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.testing.convolutions import (
     conv1d_ncw_python,
     conv1d_transpose_ncw_python,
@@ -75,7 +77,22 @@ from tilewright.topi.testing.windows import (
     roi_pool_nchw_python,
 )
 
+_COMMON = (
+    "compare_numpy_tvm",
+    "dispatch",
+    "get_broadcast_schedule",
+    "get_conv2d_nchw_implement",
+    "get_elemwise_schedule",
+    "get_injective_schedule",
+    "get_reduce_schedule",
+)
+"""Names that need schedules of all targets, which computes do not."""
+lazy.declare(__name__, {name: f"tilewright.topi.testing.common:{name}" for name in _COMMON})
+declare_modules(__name__, "testing")
+__getattr__, __dir__ = lazy.late(__name__)
+
 __all__ = [
+    *_COMMON,
     "adaptive_pool",
     "affine_grid_python",
     "attention_python",

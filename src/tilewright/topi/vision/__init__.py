@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.topi.vision.boxes import multibox_prior, multibox_transform_loc, proposal, reorg
+from tilewright.support import lazy
+from tilewright.topi.classic_modules import declare_modules
+from tilewright.topi.vision.boxes import multibox_detection, multibox_prior, multibox_transform_loc, proposal, reorg
 from tilewright.topi.vision.nms import (
     all_class_non_max_suppression,
     get_valid_counts,
@@ -11,9 +13,13 @@ from tilewright.topi.vision.nms import (
 )
 from tilewright.topi.vision.roi import roi_align_nchw, roi_align_nhwc, roi_pool_nchw
 
+declare_modules(__name__, "vision")
+__getattr__, __dir__ = lazy.late(__name__)
+
 __all__ = [
     "all_class_non_max_suppression",
     "get_valid_counts",
+    "multibox_detection",
     "multibox_prior",
     "multibox_transform_loc",
     "non_max_suppression",

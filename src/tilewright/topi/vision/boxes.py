@@ -12,7 +12,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, loop_kind, program
 from tilewright.topi.sort import argsort
 from tilewright.topi.utils import as_int, get_const_int, shape_of, to
-from tilewright.topi.vision.nms import overlap
+from tilewright.topi.vision.nms import non_max_suppression, overlap
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -145,6 +145,24 @@ def base_anchors(
             half_w, half_h = (w0 * scale - 1) * 0.5, (h0 * scale - 1) * 0.5
             found.append((centre - half_w, centre - half_h, centre + half_w, centre + half_h))
     return found
+
+
+def multibox_detection(
+    cls_prob: te.Tensor,
+    loc_pred: te.Tensor,
+    anchor: te.Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
+) -> te.Tensor:
+    """Boxes (batch, anchors, 6) of a single-shot detector, after suppression of those that overlap better ones."""
+    boxes, count = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    kept = non_max_suppression(boxes, count, count, -1, nms_threshold, force_suppress, nms_topk, 2, 1, 0, False, False)
+    assert isinstance(kept, te.Tensor)
+    return kept
 
 
 def proposal(

@@ -6,8 +6,11 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.autotvm.task.topi_integration import register_topi_compute, register_topi_schedule
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.template_stages import TemplateStages, axes_of, reduced, shared
 from tilewright.topi.utils import get_const_int, shape_of
+
+__getattr__, __dir__ = elsewhere(__name__)
 
 
 @register_topi_compute("batch_matmul.x86")

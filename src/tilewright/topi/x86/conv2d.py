@@ -8,9 +8,13 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.autotvm.env import GLOBAL_SCOPE
 from tilewright.autotvm.task.topi_integration import register_topi_compute, register_topi_schedule
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.template_stages import TemplateStages, axes_of, inner, reduced, shared
 from tilewright.topi.utils import get_const_int, get_pad_tuple, moved, pair, shape_of, window_extent
+
+__getattr__, __dir__ = elsewhere(__name__)
+
 
 OWN = ("data_vec", "kernel_vec", "data_pad", "conv2d_blocks")
 

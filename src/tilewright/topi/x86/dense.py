@@ -7,8 +7,12 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.autotvm.env import GLOBAL_SCOPE
 from tilewright.autotvm.task.topi_integration import register_topi_compute, register_topi_schedule
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.template_stages import TemplateStages, axes_of, inner, reduced, shared
 from tilewright.topi.utils import get_const_int, shape_of
+
+__getattr__, __dir__ = elsewhere(__name__)
+
 
 OWN = ("dense_parts", "dense", "packed_weight")
 
