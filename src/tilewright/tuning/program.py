@@ -25,8 +25,11 @@ from tilewright.tuning.inputs import signature_of
 from tilewright.tuning.measure import Builder, Run, Runner, Signature, Source
 from tilewright.tuning.task import Task
 
-FASTER = 0.96
-"""A decision is changed if the kernels that differ take at most so many times the time of those that they replace, in two measurements."""
+FASTER, TURNS = 0.97, 5
+"""A decision is changed if the kernels that differ take at most so many times the time of those that they replace: the median of so many
+turns, in each of which both are measured."""
+PROMISING = 1.05
+"""Kernels that seem to take longer than so many times the time of those that they replace are not measured in turns."""
 
 
 class Variant(NamedTuple):
@@ -170,17 +173,27 @@ class _Times:
         self.measure(tasks)
         mine, theirs = _weights(tasks), _weights(before)
         gone, new = theirs - mine, mine - theirs
-        if not gone or self.failed & (gone | new).keys() or self.sum_of(new) > FASTER * self.sum_of(gone):
+        if not gone or self.failed & (gone | new).keys() or self.sum_of(new) > PROMISING * self.sum_of(gone):
             return False
-        # Once more, since the least of many times is too good to be true, and the others were measured at another time.
-        failed = self._run([*new, *gone])
-        return not failed and self.sum_of(new) <= FASTER * self.sum_of(gone)
+        # In turns: the others were measured at another time, and the least of many times is too good to be true.
+        ratios: list[float] = []
+        for turn in range(TURNS):
+            if self._run([*new, *gone] if turn % 2 else [*gone, *new]):
+                return False
+            ratios.append(self._last_sum_of(new) / self._last_sum_of(gone))
+            if turn > 0 and min(ratios) > 1:
+                return False
+        return statistics.median(ratios) <= FASTER
 
     def sum_of(self, weights: Mapping[str, int]) -> float:
         """Seconds of all calls."""
         return sum(
             [count * statistics.median(self._seconds[key]) for key, count in weights.items() if key not in self.failed]
         )
+
+    def _last_sum_of(self, weights: Mapping[str, int]) -> float:
+        """Seconds of all calls, by the last measurement of each kernel."""
+        return sum([count * self._seconds[key][-1] for key, count in weights.items()])
 
     def _run(self, keys: Sequence[str]) -> set[str]:
         """Measures kernels, and returns those that do not run."""
