@@ -131,7 +131,7 @@ build/qemu-system/.done:
 	@touch $@
 
 test-micro: build/qemu-system/.done $(VENV)/.extra-test  ## sessions with microcontrollers and firmware on boards of QEMU: Cortex-M0, M3, M4, M7, M33, M55, RISC-V (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/micro/on_boards.py tests/micro/firmware_on_boards.py
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(addprefix tests/micro/,on_boards.py firmware_on_boards.py tuned_on_boards.py)
 
 # A program that runs models in the runtime, for other processors.
 build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test build/qemu/.done

@@ -53,6 +53,9 @@ int32_t endless(void** args);
 int32_t refuses(void** args);
 int32_t deep(void** args);
 int32_t adds(void** args);
+int32_t says(void** args);
+int32_t resets(void** args);
+extern void tw_platform_log(const char* text, uint32_t length);
 int32_t write_nowhere(void** args) { (void)args; *(volatile uint32_t*)NOWHERE = 1; return 0; }
 int32_t undefined(void** args) { (void)args; __builtin_trap(); return 0; }
 int32_t endless(void** args) { volatile uint32_t on = 1; (void)args; while (on) {} return 0; }
@@ -65,6 +68,8 @@ static volatile int32_t down(volatile int32_t n) {
 }
 int32_t deep(void** args) { again = down; return (int32_t)again(*(int32_t*)args[0]) * 0; }
 int32_t adds(void** args) { *(int32_t*)args[0] += 1; return 0; }
+int32_t says(void** args) { tw_platform_log((const char*)args[0], *(uint32_t*)args[1]); return 0; }
+int32_t resets(void** args) { (void)args; *(volatile uint32_t*)0xE000ED0Cu = 0x05FA0004u; for (;;) {} }
 """
 """Kernels that go wrong, and one that does not."""
 

@@ -75,7 +75,7 @@ def test_models(name: str, executor: str) -> None:
 def kernels(session: Session) -> MicroModule:
     name = session.board.name
     source = KERNELS.replace(b"NOWHERE", NOWHERE.get(name, "0x50000000u").encode())
-    names = ["write_nowhere", "undefined", "endless", "refuses", "deep", "adds"]
+    names = ["write_nowhere", "undefined", "endless", "refuses", "deep", "adds", "says", "resets"]
     image = session.load(compile_files(session.board, [("kernels.c", source)], SIZE), names)
     return MicroModule(session, image, {n: (image.symbols[n], tasks.KERNEL) for n in names}, None)
 
@@ -178,6 +178,34 @@ def test_ticks_are_the_same_in_every_run() -> None:
     one, other = found
     np.testing.assert_allclose(one[0], other[0], rtol=2e-3)
     assert abs(one[1] - other[1]) <= 1 and one[1] > 0 and min(one[0]) > 0
+
+
+@pytest.mark.parametrize("name", ["mps2_an500", "riscv32_virt"])
+def test_log(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with micro.Session(name) as session, caplog.at_level("INFO", "tilewright.micro"):
+        module = kernels(session)
+        text = np.frombuffer(b"hello, " + bytes(range(97, 123)) * 20, np.uint8)
+        held = tvm.nd.array(text, session.device)
+        for length, expected in (
+            (5, "hello"),
+            (33, text[:33].tobytes().decode()),
+            (400, f"(144 bytes were lost) {text[144:400].tobytes().decode()}"),
+        ):
+            module["says"](held, tvm.nd.array(np.array([length], "uint32"), session.device))
+            assert caplog.messages[-1] == f"{name}: {expected}"
+        count = len(caplog.messages)
+        works(module)
+        assert len(caplog.messages) == count
+
+
+def test_board_that_is_reset() -> None:
+    with micro.Session("mps2_an500") as session:
+        module = kernels(session)
+        with pytest.raises(
+            MicroError, match=r"mps2_an500 was reset, or gave up \(tw_platform_abort\), while resets ran"
+        ):
+            module["resets"]()
+        works(module)
 
 
 def test_heap() -> None:

@@ -2,6 +2,19 @@
 #include "tilewright/micro.h"
 #include "tilewright/micro_session.h"
 
+struct tw_session_log tw_session_log;
+
+void tw_platform_log(const char* text, size_t length) {
+  size_t k;
+  for (k = 0; k < length; ++k) tw_session_log.text[(tw_session_log.written + k) % TW_SESSION_LOG] = text[k];
+  tw_session_log.written += (uint32_t)length;
+}
+
+void tw_platform_abort(int32_t code) {
+  (void)code;
+  tw_session_stop();
+}
+
 /* Where a batch ends. The debugger stops the processor here; without one, it waits. */
 __attribute__((noinline)) void tw_session_stop(void) {
   for (;;) {

@@ -622,7 +622,8 @@ TW_INLINE double tw_copysign_f64(double x, double y) { return TW_MATH(copysign)(
   TW_ARRAY_COMPARE(V, N, B)                                                                 \
   TW_ARRAY_SELECT(V, N, B)
 
-#ifdef TW_GNU
+/* With Helium, gcc (12.2) loses the results of comparisons of vectors, at any level of optimisation; it has vectors of arrays there. */
+#if defined(TW_GNU) && (defined(__clang__) || !defined(__ARM_FEATURE_MVE))
 #define TW_GNU_TYPE(V, T, N)                                                                \
   typedef T V __attribute__((vector_size(sizeof(T) * (N))));                                \
   TW_INLINE V V##_splat(T x) { return x - (V){0}; }                                         \

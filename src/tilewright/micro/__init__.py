@@ -16,6 +16,8 @@ lazy.declare(
         "MicroExecutor": f"{__name__}.executor:MicroExecutor",
         "MicroFunction": f"{__name__}.module:MicroFunction",
         "MicroModule": f"{__name__}.module:MicroModule",
+        "MicroRunner": f"{__name__}.tuning:MicroRunner",
+        "micro_builder": f"{__name__}.tuning:micro_builder",
         "Session": f"{__name__}.session:Session",
         "create_micro_mod": f"{__name__}.module:create_micro_mod",
         "export_project": f"{__name__}.export.project:export_project",

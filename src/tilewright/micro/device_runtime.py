@@ -33,7 +33,7 @@ SIZE = ("-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0"
 CORE = ("src/runtime.c", "src/memory.c")
 """What every program needs."""
 SESSION = (*CORE, "src/session.c", "src/platform.c")
-FIRMWARE = (*CORE, "src/platform.c", "start/firmware.c")
+FIRMWARE = (*CORE, "src/platform.c", "src/silent.c", "start/firmware.c")
 
 
 def source_folder() -> Path:

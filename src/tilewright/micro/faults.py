@@ -7,7 +7,8 @@ import contextlib
 from typing import NamedTuple
 
 from tilewright.micro.debug.remote import Remote, words
-from tilewright.micro.errors import MicroError
+from tilewright.micro.errors import DeviceFault, MicroError
+from tilewright.micro.layout import Section
 
 CFSR = 0xE000ED28
 """Address of the words CFSR, HFSR, DFSR, MMFAR, BFAR."""
@@ -82,4 +83,18 @@ def riscv_fault(remote: Remote) -> Fault:
     return Fault("trap", reason, pc, value if cause in (1, 4, 5, 6, 7) else None, registers, 0)
 
 
-__all__ = ["Fault", "cortex_m_fault", "riscv_fault"]
+def fault_error(name: str, board: str, fault: Fault, function: str, stack: Section) -> DeviceFault:
+    """The error of a fault. name: what was called; function: what the program counter was in, "" where that is not known."""
+    place = f" in {function}" if function else ""
+    reason = fault.reason
+    if fault.frame and fault.frame < stack.start:
+        reason = f"the stack overflowed its {stack.size} bytes ({reason})"
+    touched = f" of address {fault.address:#010x}" if fault.address is not None else ""
+    listed = " ".join([f"{n}={value:#x}" for n, value in fault.registers.items() if n != "pc"])
+    return DeviceFault(
+        f"{name} faulted on {board}: {fault.name}: {reason}{touched}, at pc={fault.pc:#010x}{place}\n{listed}",
+        reason, function, fault.pc, fault.address, fault.registers,
+    )  # fmt: skip
+
+
+__all__ = ["Fault", "cortex_m_fault", "fault_error", "riscv_fault"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.micro import tasks
 from tilewright.micro.device_runtime import objects_for
 from tilewright.micro.errors import LinkError, MicroError
+from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image
 from tilewright.micro.session import Session
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
@@ -158,17 +159,18 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
         raise TypeError(
             f"create_micro_mod takes a module of tvm.build or a model of relay.build, but was given {type(c_mod).__name__}"
         )
-    objects = objects_for(session.board, library_objects([c_mod.source], prefix=""))
-    roots = [
-        s.name
-        for o in objects
-        for s in o.symbols
-        if s.is_global and s.is_function and s.section >= 0 and s.name.startswith(PACKED_PREFIX)
-    ]
+    return module_of(session, objects_for(session.board, library_objects([c_mod.source], prefix="")))
+
+
+def module_of(session: Session, objects: Sequence[ElfObject]) -> MicroModule:
+    """Loads the packed functions of objects. Raises LinkError where there are none, and as `create_micro_mod` does."""
+    roots = list(dict.fromkeys([
+        s.name for o in objects for s in o.symbols if s.is_global and s.is_function and s.section >= 0 and s.name.startswith(PACKED_PREFIX)
+    ]))  # fmt: skip
     if not roots:
         raise LinkError("the module has no functions that a device could run")
-    image = session.load(objects, list(dict.fromkeys(roots)))
-    functions = {name.removeprefix(PACKED_PREFIX): (image.symbols[name], tasks.PACKED) for name in dict.fromkeys(roots)}
+    image = session.load(objects, roots)
+    functions = {name.removeprefix(PACKED_PREFIX): (image.symbols[name], tasks.PACKED) for name in roots}
     return MicroModule(session, image, functions, None)
 
 
@@ -188,4 +190,4 @@ def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
     return MicroModule(session, image, functions, facts)
 
 
-__all__ = ["MicroFunction", "MicroModule", "create_micro_mod"]
+__all__ = ["MicroFunction", "MicroModule", "create_micro_mod", "module_of"]

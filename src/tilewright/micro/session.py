@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 import threading
 import time
@@ -11,12 +12,12 @@ from typing import Any, ClassVar
 
 from tilewright.micro import tasks
 from tilewright.micro.debug import servers
-from tilewright.micro.debug.remote import Remote
+from tilewright.micro.debug.remote import Remote, words
 from tilewright.micro.device import configuration
 from tilewright.micro.device_api import attach, detach
 from tilewright.micro.device_runtime import SESSION, helpers, runtime_objects
-from tilewright.micro.errors import ConnectionLost, DeviceFault, DeviceTimeout, LinkError, MicroError
-from tilewright.micro.faults import Fault, cortex_m_fault, riscv_fault
+from tilewright.micro.errors import ConnectionLost, DeviceTimeout, LinkError, MicroError
+from tilewright.micro.faults import cortex_m_fault, fault_error, riscv_fault
 from tilewright.micro.layout import PageAllocator, session_layout
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
@@ -27,6 +28,10 @@ BEGINS_IN, RECOVERS_IN = 10.0, 1.0
 """Seconds that the device's runtime has to begin, and a handler of faults to return."""
 _TRIES = 20
 """How often a device that is stopped in an interrupt goes on for a moment, to come out of it."""
+logger = logging.getLogger("tilewright.micro")
+"""What devices log (tw_platform_log) comes here, at the level INFO."""
+LOG = 256
+"""Bytes of the ring in which a device logs: TW_SESSION_LOG."""
 _ROOTS = (
     "tw_session_begin",
     "tw_session_run",
@@ -35,6 +40,8 @@ _ROOTS = (
     CONTEXT,
     "tw_error_kind",
     "tw_error_text",
+    "tw_session_log",
+    "tw_platform_log",
 )
 _RESETS = {"qemu": "system_reset", "openocd": "reset halt", "pyocd": "reset halt", "gdb": "reset halt"}
 """What debuggers call a reset that is followed by no run."""
@@ -64,6 +71,7 @@ class Session:
         self.remote: Remote | None = None
         self._server: servers.Server | None = None
         self.images: list[Image] = []
+        self._logged = 0
         self.ticks = 0
         """Ticks of the device's clock that the tasks of the last run took."""
 
@@ -297,6 +305,7 @@ class Session:
         except DeviceTimeout:
             raise self._late(time.monotonic() - begun) from None
         said = remote.read(self.layout["args"].start, batch.read_size)
+        self._log()
         done, running = tasks.progress(said)
         if done == tasks.UNDONE:
             raise self._stopped(batch.names[min(running, len(batch.names) - 1)])
@@ -304,6 +313,19 @@ class Session:
         self.ticks = sum([ticks for _, ticks in outcomes])
         if done < len(batch.names):
             raise self._failed(batch.names[done], outcomes[done][0])
+
+    def _log(self) -> None:
+        """Passes on what the device has logged since the last run, a ring of bytes of which the last are left."""
+        remote, at = self._need(), self.runtime.symbols["tw_session_log"]
+        (written,) = words(remote.read(at, 4))
+        fresh = (written - self._logged) & 0xFFFFFFFF
+        if not fresh:
+            return
+        self._logged = written
+        ring = remote.read(at + 4, LOG)
+        text = bytes([ring[k % LOG] for k in range(written - min(fresh, LOG), written)]).decode(errors="replace")
+        lost = f"({fresh - LOG} bytes were lost) " if fresh > LOG else ""
+        logger.info("%s: %s%s", self.board.name, lost, text.rstrip("\n"))
 
     def _late(self, seconds: float) -> MicroError:
         """The error of a run that does not end. The device is stopped, and begins anew."""
@@ -350,6 +372,9 @@ class Session:
         """The error of a run that ended elsewhere than at its end."""
         remote = self._need()
         at = remote.register("pc")
+        if at == self._stop:
+            self._begin()
+            return MicroError(f"{self.board.name} was reset, or gave up (tw_platform_abort), while {name} ran")
         if at != self._fault:
             where = self.function_at(at)
             self._begin()
@@ -360,22 +385,9 @@ class Session:
             fault = cortex_m_fault(remote, not self.board.triple.startswith("thumbv6m"))
         else:
             fault = riscv_fault(remote)
-        error = self._fault_error(name, fault)
+        error = fault_error(name, self.board.name, fault, self.function_at(fault.pc), self.layout["stack"])
         self._recover()
         return error
-
-    def _fault_error(self, name: str, fault: Fault) -> DeviceFault:
-        where = self.function_at(fault.pc)
-        place = f" in {where}" if where else ""
-        stack = self.layout["stack"]
-        if fault.frame and fault.frame < stack.start:
-            fault = fault._replace(reason=f"the stack overflowed its {stack.size} bytes ({fault.reason})")
-        touched = f" of address {fault.address:#010x}" if fault.address is not None else ""
-        listed = " ".join([f"{n}={value:#x}" for n, value in fault.registers.items() if n != "pc"])
-        return DeviceFault(
-            f"{name} faulted on {self.board.name}: {fault.name}: {fault.reason}{touched}, at pc={fault.pc:#010x}{place}\n{listed}",
-            fault.reason, where, fault.pc, fault.address, fault.registers,
-        )  # fmt: skip
 
     def _recover(self) -> None:
         """Brings the processor out of the fault: the handler returns to where runs end, and the runtime begins anew. Where that fails, the

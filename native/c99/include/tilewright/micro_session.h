@@ -25,6 +25,14 @@ struct tw_session_queue {
   struct tw_session_task tasks[1]; /* as many as `count` says */
 };
 
+/* The last bytes that were logged, in a ring, and how many there have been. */
+#define TW_SESSION_LOG 256u
+struct tw_session_log {
+  uint32_t written;
+  char text[TW_SESSION_LOG];
+};
+extern struct tw_session_log tw_session_log;
+
 /* The debugger places these. */
 extern volatile struct tw_session_queue tw_session_queue;
 extern uint8_t tw_session_workspace[], tw_session_workspace_end[];

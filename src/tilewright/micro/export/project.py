@@ -35,12 +35,13 @@ ZIG ?= $(shell command -v zig || echo python3 -m ziglang)
 WARNINGS := {warnings}
 SIZE := {size}
 DEFINES := {defines}
-INCLUDES := -Iruntime/include -Imodel/include
+# string.h of the C library comes first, where there is one.
+INCLUDES := -Iruntime/include -Imodel/include -idirafter runtime/freestanding
 
 ifneq ($(shell command -v $(GCC) 2> /dev/null),)
 CC := $(GCC)
 MACHINE := {gcc_machine}
-LINK := -nostdlib -nostartfiles
+LINK := -nostdlib -nostartfiles -Wl,-z,noexecstack
 LIBRARIES := -lm -lc -lgcc
 # gcc takes a loop that copies for a call of memcpy, and does not see that the first round of a loop sets what later rounds add to.
 SIZE += -fno-tree-loop-distribute-patterns
@@ -49,7 +50,6 @@ else
 CC := $(ZIG) cc
 MACHINE := {zig_machine}
 LINK := -Wl,-e,tw_reset
-INCLUDES += -isystem runtime/freestanding
 MODEL_FLAGS := {model}
 endif
 

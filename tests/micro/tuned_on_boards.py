@@ -1,0 +1,107 @@
+"""AutoTVM on emulated boards (make test-micro): a template is tuned by the boards' clocks, several boards at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.micro.boards import use_qemu
+from tilewright import autotvm, micro, te
+from tilewright.autotvm.measure import MeasureErrorNo
+from tilewright.micro.board import board
+from tilewright.micro.errors import MicroError
+
+NAME = "mps2_an500"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _qemu() -> None:
+    use_qemu()
+
+
+@autotvm.template("tests/micro/product")
+def product(size: int) -> Any:
+    """c = a b, of int32, tiled in two ways."""
+    a, b = te.placeholder((size, size), "int32", "a"), te.placeholder((size, size), "int32", "b")
+    k = te.reduce_axis((0, size), "k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c.op)
+    cfg = autotvm.get_config()
+    y, x = s[c].op.axis
+    cfg.define_split("tile_y", y, num_outputs=2)
+    cfg.define_split("tile_x", x, num_outputs=2)
+    cfg.define_knob("order", [0, 1, 2])
+    yo, yi = cfg["tile_y"].apply(s, c, y)
+    xo, xi = cfg["tile_x"].apply(s, c, x)
+    (r,) = s[c].op.reduce_axis
+    s[c].reorder(*[(yo, xo, r, yi, xi), (yo, xo, yi, xi, r), (yo, r, xo, yi, xi)][cfg["order"].val])
+    return s, [a, b, c]
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return micro.generate_config(NAME, instruction_shift=6, **more)
+
+
+def test_tuning(tmp_path: Path) -> None:
+    task = autotvm.task.create("tests/micro/product", args=(16,), target=board(NAME).target("llvm"))
+    runner = micro.MicroRunner(config(), n_parallel=4)
+    option = autotvm.measure_option(micro.micro_builder(n_parallel=2), runner)
+    records = tmp_path / "product.log"
+    try:
+        autotvm.tuner.RandomTuner(task).tune(
+            n_trial=24, measure_option=option, callbacks=[autotvm.callback.log_to_file(str(records))]
+        )
+    finally:
+        runner.close()
+    found = [*autotvm.record.load_from_file(str(records))]
+    assert len(found) == 24 and all([result.error_no == 0 for _, result in found])
+    costs = {given.config.index: result.costs[0] for given, result in found}
+    assert max(costs.values()) > 1.2 * min(costs.values()) > 0
+    assert not micro.session.Session._open
+
+
+def test_measurements_a_second_and_the_same_every_time() -> None:
+    task = autotvm.task.create("tests/micro/product", args=(16,), target=board(NAME).target("llvm"))
+    runner, builder = micro.MicroRunner(config(), n_parallel=4, number=3, repeat=2), micro.micro_builder(n_parallel=2)
+    runner.set_task(task)
+    builder.set_task(task, {})
+    given = [autotvm.measure.MeasureInput(task.target, task, task.config_space.get(k)) for k in range(16)]
+    try:
+        built = builder.build(given)
+        first = runner.run(given, built)
+        begun = time.perf_counter()
+        again = runner.run(given * 4, [*built] * 4)
+        rate = len(again) / (time.perf_counter() - begun)
+    finally:
+        runner.close()
+        builder.close()
+    print(f"measurements a second on four boards: {rate:.0f}")
+    assert rate > 20
+    for k, result in enumerate(again):
+        assert result.error_no == MeasureErrorNo.NO_ERROR and len(result.costs) == 2
+        assert result.costs == pytest.approx(first[k % 16].costs, rel=5e-3)
+
+
+def test_what_goes_wrong() -> None:
+    task = autotvm.task.create("tests/micro/product", args=(16,), target=board(NAME).target("llvm"))
+    runner, builder = micro.MicroRunner(config(timeout=0.2, section_constraints={"heap": 3000})), micro.micro_builder()
+    runner.set_task(task)
+    builder.set_task(task, {})
+    given = [autotvm.measure.MeasureInput(task.target, task, task.config_space.get(0))]
+    refused = autotvm.measure.MeasureResult(("no",), MeasureErrorNo.COMPILE_HOST, 0.0, 0.0)
+    try:
+        results = runner.run(given * 2, [*builder.build(given), refused])
+    finally:
+        runner.close()
+        builder.close()
+    assert results[0].error_no == MeasureErrorNo.RUNTIME_DEVICE and "the section 'heap' has no" in str(
+        results[0].costs[0]
+    )
+    assert results[1] is refused
+    with pytest.raises(MicroError, match="QEMU's clock is that of this machine"):
+        micro.MicroRunner(NAME)
+    with pytest.raises(MicroError, match="has one board"):
+        micro.MicroRunner(micro.generate_config(NAME, server_port=1), n_parallel=2)
