@@ -49,3 +49,9 @@ def test_what_there_is_not() -> None:
         TVMError, match="the kernels call foreign, and a GPU has no such functions; use the target cuda"
     ):
         tvm.build(elementwise("float32", 1, lambda a: tir.call_pure_extern("float32", "foreign", a)), target=TARGET)
+
+
+def test_threads_of_a_block_are_told() -> None:
+    """Without it the driver's compiler gives threads more registers than a large block has."""
+    assert ".maxntid 16, 16, 1" in source("matmul", TARGET)
+    assert ".maxntid 256, 1, 1" in source("gelu", TARGET)

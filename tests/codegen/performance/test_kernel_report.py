@@ -182,6 +182,23 @@ def test_mma() -> None:
     assert bound.seconds == pytest.approx(4096 / 311.9e12, rel=0.01)
 
 
+def test_stores_of_sums() -> None:
+    """Each request stores every second element of eight columns, in eight rows."""
+
+    def stored(row: int, scope: str) -> AccessReport:
+        def body(t: Any, b: Any) -> Any:
+            to = b["s"] if scope == "shared" else b["out"]
+            return tir.Evaluate(tir.mma_store("float32", 16, 16, to.access_ptr("w"), b["c"].data, 0, row))
+
+        kinds = {"c": (8, "float32", "local"), "s": (4096, "float32", "shared")}
+        found = report(of_one_warp(body, **kinds))
+        assert found.complete
+        return access(found, "s" if scope == "shared" else "out", "mma store")
+
+    assert (stored(64, "global").requests, stored(64, "global").per_request, stored(64, "global").ideal) == (8, 8, 4)
+    assert stored(32, "shared").per_request == 8 and stored(40, "shared").per_request == 2
+
+
 def test_asynchronous_copies() -> None:
     from tilewright.ir.transform import PassContext
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from tilewright.codegen.device import DeviceBackEnd
@@ -125,7 +126,16 @@ class _Kernels(ModuleEmitter):
             self.globals.append(f"{place} = {kind} addrspace(3) global [{size or 0} x i8]{value}, align 16")
             emitter.variables.pointers[var] = (f"addrspacecast (ptr addrspace(3) {place} to ptr)", 16)
         emitter.body(body)
-        self.functions.append(emitter.text(f"define ptx_kernel void @{name}"))
+        attributes = " ".join(["nounwind", *_most_threads(threads.extents)])
+        self.functions.append(emitter.text(f"define ptx_kernel void @{name}", attributes))
+
+
+def _most_threads(extents: Mapping[str, Any]) -> list[str]:
+    """The attribute that says how many threads a block has: the assembler then gives each no more registers than there are for all."""
+    found = [extents.get(f"threadIdx.{axis}", IntImm("int32", 1)) for axis in "xyz"]
+    if not all([isinstance(extent, IntImm) for extent in found]):
+        return []
+    return [f'"nvvm.maxntid"="{",".join([str(extent.value) for extent in found])}"']
 
 
 def assembly_target(target: Target) -> Target:

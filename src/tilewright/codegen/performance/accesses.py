@@ -90,7 +90,7 @@ class Access(NamedTuple):
     """A read or write of shared or global memory by each thread.
 
     kind: "load", "store", "atomic", "copy" (either side of an asynchronous one), "bulk" (the same of a whole block of memory), "ldmatrix",
-    "wmma" or "wmma store"; element: its type; at: the index of the first element, or a vector of indices; lanes: elements.
+    "wmma", "wmma store" or "mma store"; element: its type; at: the index of the first element, or a vector of indices; lanes: elements.
     """
 
     buffer: str
@@ -101,7 +101,7 @@ class Access(NamedTuple):
     lanes: int
     scope: Scope
     extra: tuple[Any, ...] = ()
-    """ldmatrix: the number of tiles. wmma: rows, columns of a row in memory, and their stride. bulk: bytes."""
+    """ldmatrix: the number of tiles. wmma: rows, columns of a row in memory, and their stride. mma store: the stride. bulk: bytes."""
     data: Any = None
     """The variable of the buffer's memory."""
 
@@ -257,8 +257,11 @@ class Program(Visitor):
                 Access(place.name, memory, kind, place.element, place.at, lanes, self._scope, extra, place.data)
             )
 
-    def _at(self, e: Any) -> _Place | None:
-        """(name, variable, type of elements, index) of an address; None where it is none of memory that is known."""
+    def _at(self, e: Any, told: DataType | None = None) -> _Place | None:
+        """(name, variable, type of elements, index) of an address; None where it is none of memory that is known. told: the type, where a
+        call says it."""
+        if isinstance(e, Var):
+            return _Place(e.name, e, told or DataType(self._types.get(e, "uint8")), IntImm("int32", 0))
         if isinstance(e, Call) and e.intrinsic == "address_of" and isinstance(e.args[0], BufferLoad):
             load = e.args[0]
             if len(load.indices) != 1:
@@ -354,6 +357,14 @@ class Program(Visitor):
     def _tvm_store_matrix_sync(self, e: Call) -> None:
         self._tvm_load_matrix_sync(e, "wmma store")
 
+    def _mma_store(self, e: Call) -> None:
+        place = self._at(e.args[2], e.dtype.element)
+        if place is None:
+            self.hidden = True
+            return
+        self._index(place.at)
+        self._add(place, "mma store", 1, (e.args[5],))
+
     def _ptx_ldmatrix(self, e: Call) -> None:
         self._pointer(e, 5, "ldmatrix", 16, (getattr(e.args[1], "value", 1),))
 
@@ -374,14 +385,12 @@ class Program(Visitor):
 
     def _pointer(self, e: Call, at: int, kind: str, size: int, extra: tuple[Any, ...] = ()) -> None:
         """An access of so many bytes at an address and an offset in elements, which are arguments of a call."""
-        place, offset = self._at(e.args[at]), e.args[at + 1]
         told = e.dtype.element if e.dtype.code not in ("void", "handle", "") else None
-        if place is not None:
-            place = place._replace(at=place.at + offset)
-        elif isinstance(data := e.args[at], Var):
-            place = _Place(data.name, data, told or DataType(self._types.get(data, "uint8")), offset)
-        else:
+        place = self._at(e.args[at], told)
+        if place is None:
+            self.hidden = True
             return
+        place = place._replace(at=place.at + e.args[at + 1])
         self._index(place.at)
         self._add(place, kind, max(8 * size // (place.element.bits * place.element.lanes), 1), extra)
 
@@ -392,7 +401,7 @@ class Program(Visitor):
 
 _RULES = frozenset(
     ["if_then_else", "address_of", "tvm_access_ptr", "tvm_mma_sync", "tvm_load_matrix_sync", "tvm_store_matrix_sync"]
-    + ["ptx_ldmatrix", "ptx_cp_async", "ptx_cp_async_bulk"]
+    + ["mma_store", "ptx_ldmatrix", "ptx_cp_async", "ptx_cp_async_bulk"]
 )
 """Intrinsics that a method `_<name>` takes."""
 

@@ -132,6 +132,8 @@ def _pieces(access: Access, sampler: Sampler, sample: Sample) -> tuple[np.ndarra
     """(active threads, requests). Raises Unknown."""
     if access.kind in ("wmma", "wmma store"):
         return _rows(access, sample)
+    if access.kind == "mma store":
+        return sample.active, _sums(access, sample)
     active = sample.active
     if access.kind == "ldmatrix":
         lane = np.arange(active.shape[1]) % WARP
@@ -200,6 +202,18 @@ def _rows(access: Access, sample: Sample) -> tuple[np.ndarray, list[_Piece]]:
         row, part = number % rows, number // rows
         pieces.append(_Piece((first + row * step) * size + part * WIDEST, WIDEST, 1.0))
     return sample.active & (lane < rows * across), pieces
+
+
+def _sums(access: Access, sample: Sample) -> list[_Piece]:
+    """A tile of 16 x 16 sums, eight of each thread one by one: pairs of neighbours in two rows and two halves of a row."""
+    step = IndexValues(sample.variables).of(access.extra[0])
+    size = max(access.element.bits // 8, 1)
+    lane = np.arange(sample.active.shape[1]) % WARP
+    first = _starts(access, sample, 0)
+    return [
+        _Piece((first + (i % 4 // 2 * 8 + lane // 4) * step + i // 4 * 8 + lane % 4 * 2 + i % 2) * size, size, 1.0)
+        for i in range(8)
+    ]
 
 
 def _reuse(access: Access, sampler: Sampler, resident: int) -> float:
