@@ -12,6 +12,8 @@ from tilewright import te
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
+from tilewright.topi.planner import planner
+from tilewright.topi.sparse_tiles import Sparse, along_block_rows, along_dense_rows
 from tilewright.topi.transform import reshape, transpose
 from tilewright.topi.utils import Dim, as_int, get_const_int, inside, known_equal, numbers, prod, shape_of, to, whole
 
@@ -51,6 +53,15 @@ def sparse_dense(
     others = as_int(groups * br)
     shape = [others, rows] if sparse_lhs else [rows, others]
     dtype = dense_data.dtype
+    tensors = [dense_data, sparse_data, sparse_indices, sparse_indptr]
+    lanes = planner().lanes(dtype)
+    if lanes and isinstance(rows, int) and isinstance(groups, int) and isinstance(inner, int):
+        some = least(shape_of(sparse_data)[0], shape_of(sparse_indices)[0])
+        sparse = Sparse(some, groups, br, bc, inner, bsr)
+        if rows < lanes and bc == 1 and br % lanes == 0:
+            return along_block_rows(sparse, tensors, rows, lanes, sparse_lhs, shape)
+        if rows > 1:
+            return along_dense_rows(sparse, tensors, rows, lanes, sparse_lhs, shape)
 
     def body(
         ib: IRBuilder, dense: BufferVar, data: BufferVar, indices: BufferVar, indptr: BufferVar, out: BufferVar
@@ -70,7 +81,7 @@ def sparse_dense(
             place = (g * br + r, m) if sparse_lhs else (m, g * br + r)
             out[place] = total[0]
 
-    return program([shape], [dtype], [dense_data, sparse_data, sparse_indices, sparse_indptr], body, "sparse_dense")[0]
+    return program([shape], [dtype], tensors, body, "sparse_dense")[0]
 
 
 def sparse_dense_sp_lhs(
