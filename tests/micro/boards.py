@@ -86,3 +86,41 @@ def built(name: str, kind: str, executor: str) -> Any:
     mod, weights = network()
     how: dict[str, Any] = BARE if executor == "bare" else {"executor": relay.backend.Executor(executor)}
     return relay.build(mod, board(name).target(kind), params=weights, mod_name="net", **how)
+
+
+def quantised_network(seed: int = 0) -> tuple[tvm.IRModule, dict[str, np.ndarray[Any, Any]]]:
+    """A small network of int8: x (1, 8, 8, 8) -> depthwise and pointwise convolutions, pooling, dense -> (1, 10) int8."""
+    random, weights = np.random.default_rng(seed), {}
+
+    def given(name: str, shape: tuple[int, ...], low: int, high: int, dtype: str) -> relay.Expr:
+        weights[name] = random.integers(low, high, shape).astype(dtype)
+        return relay.var(name, shape=shape, dtype=dtype)
+
+    def scaled(value: relay.Expr, bias: relay.Expr, scale: float) -> relay.Expr:
+        summed = relay.nn.bias_add(value, bias, axis=-1)
+        f = relay.const
+        return relay.qnn.op.requantize(summed, f(scale), f(0), f(1.0), f(-3), axis=-1, out_dtype="int8")
+
+    def product(op: Any, data: relay.Expr, weight: relay.Expr, **how: Any) -> relay.Expr:
+        f = relay.const
+        return op(data, weight, f(-3), f(0), f(1.0), f(1.0), **how)
+
+    layout = {"data_layout": "NHWC", "kernel_layout": "HWIO", "kernel_size": (1, 1), "channels": 16}
+    depthwise = {
+        "data_layout": "NHWC",
+        "kernel_layout": "HWOI",
+        "kernel_size": (3, 3),
+        "channels": 8,
+        "groups": 8,
+        "padding": (1, 1),
+    }
+    x = relay.var("x", shape=(1, 8, 8, 8), dtype="int8")
+    y = product(relay.qnn.op.conv2d, x, given("w0", (3, 3, 8, 1), -127, 128, "int8"), **depthwise)
+    y = relay.nn.relu(scaled(y, given("b0", (8,), -2000, 2000, "int32"), 0.004))
+    y = product(relay.qnn.op.conv2d, y, given("w1", (1, 1, 8, 16), -127, 128, "int8"), **layout)
+    y = scaled(y, given("b1", (16,), -2000, 2000, "int32"), 0.01)
+    y = relay.nn.max_pool2d(y, (2, 2), strides=(2, 2), layout="NHWC")
+    y = relay.reshape(y, (1, 256))
+    y = product(relay.qnn.op.dense, y, given("w2", (10, 256), -127, 128, "int8"), units=10)
+    y = scaled(y, given("b2", (10,), -2000, 2000, "int32"), 0.002)
+    return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(y), y)), weights

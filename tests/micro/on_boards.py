@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.micro.boards import EMULATED, KERNELS, exp_plus, network, use_qemu
+from tests.micro.boards import EMULATED, KERNELS, exp_plus, network, quantised_network, use_qemu
 from tilewright import micro, relay
 from tilewright.micro import tasks
 from tilewright.micro.board import board
+from tilewright.micro.debug import servers
 from tilewright.micro.device_runtime import SIZE, compile_files
 from tilewright.micro.errors import ConnectionLost, DeviceFault, DeviceTimeout, LinkError, MicroError
 from tilewright.micro.executor import MicroExecutor
@@ -70,6 +71,39 @@ def test_models(name: str, executor: str) -> None:
         np.testing.assert_allclose(model(x=-x)[0].sum(), 1, rtol=1e-5)
         with pytest.raises(ValueError, match="the model has no input 'y'; it has x"):
             model.set_input("y", x)
+
+
+@pytest.mark.parametrize("kind", ["llvm", "c"])
+@pytest.mark.parametrize(
+    "name", ["microbit", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547", "riscv32_virt"]
+)
+def test_models_of_int8_to_the_bit(name: str, kind: str) -> None:
+    mod, weights = quantised_network()
+    x = np.random.default_rng(2).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
+    assert len(np.unique(expected)) > 4
+    lib = relay.build(mod, board(name).target(kind), params=weights, executor=relay.backend.Executor("aot"))
+    with micro.Session(name) as session:
+        model = MicroExecutor(micro.create_micro_mod(lib, session))
+        np.testing.assert_array_equal(model(x=x)[0], expected)
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+def test_a_server_that_runs_already(pipelined: bool) -> None:
+    """Packets all at once, or one after the other, as stubs with acknowledgements want them."""
+    server = servers.start(board("mps2_an500"), "qemu")
+    try:
+        server.connect().close()
+        config = micro.generate_config("mps2_an500", server_addr="127.0.0.1", server_port=server.port)
+        with micro.Session(config) as session:
+            assert session.remote is not None
+            session.remote.pipelined = pipelined
+            module = micro.create_micro_mod(exp_plus(board("mps2_an500").target("llvm")), session)
+            a, b, c = arrays(session)
+            module["exp_plus"](a, b, c)
+            np.testing.assert_allclose(c.numpy(), EXPECTED, rtol=2e-6)
+    finally:
+        server.close()
 
 
 def kernels(session: Session) -> MicroModule:

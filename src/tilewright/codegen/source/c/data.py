@@ -40,10 +40,22 @@ def _rows(rows: np.ndarray[Any, Any]) -> str:
 
 
 def bytes_text(head: str, name: str, data: bytes | np.ndarray[Any, Any]) -> str:
-    """The definition of an object `name` that holds the bytes, with the largest alignment of any type. head: the text before its type."""
-    size = len(data) if isinstance(data, bytes) else data.nbytes
-    members = f"char bytes[{max(-(-size // ROW), 1)}][{ROW}] TW_NO_STRING; int64_t whole; double real; void* pointer;"
-    return f"{head} union {{ {members} }} {name} TW_ALIGN(64) = {{{{\n{rows_text(data) or chr(34) * 2}\n}}}};\n"
+    """The definition of an object `name` that holds the bytes, with the largest alignment of any type. head: the text before its type.
+
+    Whole rows, and what is left of one: the object is no larger than its alignment asks for.
+    """
+    flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+    count, left = divmod(max(len(flat), 1), ROW)
+    members, values = [], []
+    if count:
+        members.append(f"char rows[{count}][{ROW}] TW_NO_STRING;")
+        values.append(f"{{\n{rows_text(flat[: count * ROW])}\n}}")
+    if left:
+        members.append(f"char rest[{left}] TW_NO_STRING;")
+        values.append(rows_text(flat[count * ROW :]) or '""')
+    union = f"union {{ struct {{ {' '.join(members)} }} bytes; int64_t whole; double real; void* pointer; }}"
+    joined = ",\n".join(values)
+    return f"{head} {union} {name} TW_ALIGN(64) = {{{{{joined}}}}};\n"
 
 
 __all__ = ["ROW", "bytes_text", "rows_text"]
