@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tilewright.micro.export.project import export_project, firmware_report
 from tilewright.micro.export.report import DoesNotFit, Report
 from tilewright.micro.export.sources import model_files
 from tilewright.micro.stack.depth import StackError
+from tilewright.runtime.linking.c_source import compiler_command
 
 KINDS = [("c", "bare"), ("c", "aot"), ("c", "graph"), ("llvm", "aot"), ("llvm", "graph")]
 
@@ -112,7 +114,7 @@ def test_tensors_that_share_memory_live_at_different_times(deep: Any) -> None:
                 )
                 assert other.last <= one.first or one.last <= other.first
     assert shared > 0 and "shares with" in report.text()
-    assert sum([t.size for t in report.live(report.peak)]) <= report.workspace
+    assert 0 < report.in_use(report.peak) == max([o.live for o in report.operators]) <= report.workspace
     constants = [t for t in report.tensors if t.memory == "constants"]
     assert len(constants) == 4 and all([t.size >= 2304 for t in constants])
 
@@ -187,3 +189,63 @@ def test_makefiles(name: str, tmp_path: Path) -> None:
         unit = {"none": "-mfloat-abi=soft", "single": "-sp-d16", "double": "-mfloat-abi=hard"}[found.fpu]
         assert unit in text and f"-mcpu={found.target().mcpu} -mthumb" in text
     assert ("run: firmware.elf" in text) == (found.qemu is not None)
+
+
+ARDUINO = """
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+static struct {
+  void begin(int) {}
+  void print(const char* text) { std::printf("%s", text); }
+  void print(long value) { std::printf("%ld", value); }
+  void println(unsigned long) { std::printf("\\\\n"); }
+} Serial;
+static unsigned long micros() { return 0; }
+static void delay(int) {}
+"""
+PROGRAM = """
+#include "arduino.h"
+#include "digits.ino"
+int main() {
+  float* x = reinterpret_cast<float*>(input_x);
+  for (int k = 0; k < 192; ++k) x[k] = 0.01f * k;
+  setup();
+  loop();
+  for (int k = 0; k < 10; ++k) std::printf("%.9g ", static_cast<double>(reinterpret_cast<float*>(output_output)[k]));
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("executor", ["bare", "aot"])
+def test_sketches(executor: str, tmp_path: Path) -> None:
+    """The sketch as C++, with what it uses of the IDE's, run on this machine."""
+    folder = tmp_path / "digits"
+    path = micro.export_arduino(built("mps2_an500", "c", executor), folder)
+    assert path == folder / "digits.ino"
+    assert {p.name for p in folder.iterdir()} == {"digits.ino", "tvmgen_net.c", "tvmgen_net.h", "runtime.c", "micro.h"}
+    (folder / "arduino.h").write_text(ARDUINO.replace("\\\\n", "\\n"))
+    (folder / "main.cc").write_text(PROGRAM)
+    for source in ("tvmgen_net.c", "runtime.c"):
+        subprocess.run([*compiler_command("c"), "-O2", "-c", source, "-o", f"{source}.o"], cwd=folder, check=True)
+    objects = ["tvmgen_net.c.o", "runtime.c.o"]
+    subprocess.run(
+        [*compiler_command("c++"), "-std=c++11", "-Wall", "-Werror", "main.cc", *objects, "-o", "run", "-lm"],
+        cwd=folder,
+        check=True,
+    )
+    lines = subprocess.run([folder / "run"], capture_output=True, text=True, check=True).stdout.splitlines()
+    mod, weights = network()
+    x = (0.01 * np.arange(192, dtype="float32")).reshape(1, 8, 8, 3)
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()[0]
+    assert lines[0].startswith("code 0")
+    np.testing.assert_allclose([float(v) for v in lines[1].split()], expected, rtol=1e-4, atol=1e-7)
+
+
+def test_what_is_no_sketch(tmp_path: Path) -> None:
+    with pytest.raises(MicroError, match="has the name of its folder, .* but is '1 sketch'"):
+        micro.export_arduino(built("mps2_an500", "c", "bare"), tmp_path / "1 sketch")
+    with pytest.raises(MicroError, match="for the target c and the executor aot"):
+        micro.export_arduino(built("mps2_an500", "llvm", "aot"), tmp_path / "sketch")

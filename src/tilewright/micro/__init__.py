@@ -20,6 +20,7 @@ lazy.declare(
         "micro_builder": f"{__name__}.tuning:micro_builder",
         "Session": f"{__name__}.session:Session",
         "create_micro_mod": f"{__name__}.module:create_micro_mod",
+        "export_arduino": f"{__name__}.export.arduino:export_arduino",
         "export_project": f"{__name__}.export.project:export_project",
         "firmware_report": f"{__name__}.export.project:firmware_report",
         "generate_config": f"{__name__}.device:generate_config",

@@ -18,16 +18,9 @@ from tilewright.support import cache, linker
 from tilewright.support.files import temporary_folder
 
 WARNINGS = (
-    "-std=c99",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-pedantic",
-    "-Wconversion",
-    "-Wshadow",
-    "-Wstrict-prototypes",
-    "-Wmissing-prototypes",
-)
+    "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes",
+    "-Wundef", "-Wvla", "-Wswitch-default", "-Wimplicit-fallthrough", "-Wcast-qual", "-Wwrite-strings", "-Wpointer-arith",
+)  # fmt: skip
 SIZE = ("-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0")
 """Flags of gcc and clang for the runtime's sources."""
 CORE = ("src/runtime.c", "src/memory.c")

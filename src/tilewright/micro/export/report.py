@@ -26,11 +26,13 @@ class DoesNotFit(MicroError):
 
 
 class Operator(NamedTuple):
-    """An operator: the bytes of its code and of its own constants, and of the stack in it and below it."""
+    """An operator: the bytes of its code and of its own constants, of the stack in it and below it, and of the tensors of the workspace
+    that live while it runs."""
 
     name: str
     code: int
     stack: int
+    live: int
 
 
 class TensorPlace(NamedTuple):
@@ -84,18 +86,20 @@ class Report:
         for p in image.places:
             if p.kind in ("text", "rodata"):
                 by_object[p.object] = by_object.get(p.object, 0) + p.size
+        self.tensors = _tensors(facts)
+        self.workspace = int(facts["workspace_bytes"])
+        self.kernels = [str(k["name"]) for k in facts["kernels"]]
         self.operators = []
         for name, symbol in files.kernels.items():
             place = next((p for p in image.places if p.name in (symbol, f"{symbol}_impl") and p.kind == "text"), None)
             if place is None:
                 continue
             alone = f"{symbol}.c" == place.object
+            # A kernel may be called several times.
+            live = max([self.in_use(k) for k, kernel in enumerate(self.kernels) if kernel == name])
             parts = {symbol, f"{symbol}_impl", f"{symbol}.impl"}
             code = by_object[place.object] if alone else sum([p.size for p in image.places if p.name in parts])
-            self.operators.append(Operator(name, code, graph.depth(place.name).size))
-        self.tensors = _tensors(facts)
-        self.workspace = int(facts["workspace_bytes"])
-        self.kernels = [str(k["name"]) for k in facts["kernels"]]
+            self.operators.append(Operator(name, code, graph.depth(place.name).size, live))
         self.memories = self._memories(image.sizes, {p.name: p for p in image.places})
 
     def _memories(self, sizes: Mapping[str, int], places: Mapping[str, Any]) -> list[Usage]:
@@ -142,10 +146,19 @@ class Report:
         ]
         return sorted(alive, key=lambda t: -t.size)
 
+    def in_use(self, operator: int) -> int:
+        """Bytes of the workspace that hold something while an operator runs; what shares a place counts once."""
+        places = sorted([(t.offset, t.offset + t.size) for t in self.live(operator)])
+        total, end = 0, 0
+        for start, stop in places:
+            total += max(0, stop - max(start, end))
+            end = max(end, stop)
+        return total
+
     @property
     def peak(self) -> int:
         """The number of the operator during which most of the workspace is in use."""
-        return max(range(len(self.kernels)), key=lambda k: sum([t.size for t in self.live(k)]), default=0)
+        return max(range(len(self.kernels)), key=self.in_use, default=0)
 
     def advice(self) -> list[str]:
         """What to change, for each memory that is too small."""
@@ -208,8 +221,8 @@ class Report:
             f"stack {self.stack} bytes: {' > '.join(self.path)}; {self.interrupts} of them for interrupts",
             "",
         ]
-        lines.append(f"{'operator':<40}{'code':>8}{'stack':>8}")
-        lines += [f"{o.name:<40}{o.code:>8}{o.stack:>8}" for o in self.operators]
+        lines.append(f"{'operator':<40}{'code':>8}{'stack':>8}{'live':>8}")
+        lines += [f"{o.name:<40}{o.code:>8}{o.stack:>8}{o.live:>8}" for o in self.operators]
         lines += ["", f"{'tensor':<28}{'memory':<12}{'offset':>8}{'bytes':>8}  lives"]
         for t in self.tensors:
             lives = "always" if t.first is None else f"{t.first} to {t.last}"

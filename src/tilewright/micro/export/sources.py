@@ -55,7 +55,8 @@ def model_files(lib: ExecutorFactoryModule) -> ModelFiles:
     return _objects(lib)
 
 
-def _interface(lib: ExecutorFactoryModule) -> Interface:
+def interface_of(lib: ExecutorFactoryModule) -> Interface:
+    """The interface of a model for C programs."""
     facts = lib.metadata
     return Interface(
         sanitize_name(f"tvmgen_{lib.libmod_name}"),
@@ -76,7 +77,7 @@ def _parts(files: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
 def _c(lib: ExecutorFactoryModule) -> ModelFiles:
     files = lib.written(True)
     sources, headers = _parts(files)
-    interface = _interface(lib)
+    interface = interface_of(lib)
     prefix = f"{interface.name}_" if lib.unpacked else lib.prefix
     kernels = {k["name"]: prefix + k["symbol"] for k in lib.metadata["kernels"]}
     constants = (
@@ -96,7 +97,7 @@ def _c(lib: ExecutorFactoryModule) -> ModelFiles:
 
 def _objects(lib: ExecutorFactoryModule) -> ModelFiles:
     """Objects of LLVM, whose entry takes all addresses in one array; a C file gives it the interface of a model."""
-    interface, facts = _interface(lib), lib.metadata
+    interface, facts = interface_of(lib), lib.metadata
     constants, flags = CONSTANTS if facts["constants_bytes"] else "", flags_text(lib.target).strip()
     given = [f"{called}->{t.member}" for called, of in _given(interface) for t in of]
     args = [*given, f"(void*)(uintptr_t){constants}" if constants else "0", f"&{interface.name}_workspace"]
@@ -126,7 +127,7 @@ def _objects(lib: ExecutorFactoryModule) -> ModelFiles:
 
 def _graph(lib: ExecutorFactoryModule) -> ModelFiles:
     """Kernels, and the tables of the runtime's graph executor."""
-    interface, facts = _interface(lib), lib.metadata
+    interface, facts = interface_of(lib), lib.metadata
     if lib.target.kind.name == "c":
         sources, headers = _parts(lib.written(True, True))
         objects: dict[str, bytes] = {}
@@ -204,4 +205,4 @@ def _words(name: str, data: Any) -> str:
     return f"static const uint32_t {name}[{len(words)}] __attribute__((aligned(64))) = {{\n  {joined}\n}};"
 
 
-__all__ = ["ModelFiles", "model_files"]
+__all__ = ["ModelFiles", "interface_of", "model_files"]
