@@ -157,6 +157,15 @@ def test_there_are_three_precisions() -> None:
         relay.build(layers(), "llvm")
 
 
+@pytest.mark.filterwarnings("error")
+def test_masks_with_the_lowest_number_warn_of_nothing() -> None:
+    x, w = relay.var("x", shape=(4, 8)), relay.const(values(6, 8))
+    mask = relay.const(np.full((4, 6), np.finfo("float32").min, "float32"))
+    mod = IRModule.from_expr(relay.nn.softmax(relay.nn.dense(x, w) + mask))
+    with PassContext(opt_level=3, config={"relay.build.precision": "float16"}):
+        optimize(mod, tvm.target.Target("llvm"))
+
+
 def test_biases_and_sums_before_norms_keep_their_digits() -> None:
     x = relay.var("x", shape=(4, 32))
     bias = relay.const(values(32, seed=1))

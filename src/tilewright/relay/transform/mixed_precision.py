@@ -213,7 +213,10 @@ def said_nothing(call: Call) -> bool:
 def _exact(c: Constant, dtype: str) -> bool:
     """Whether a constant's numbers are exact in a narrower type."""
     value = c.value
-    return value.dtype.kind != "f" or bool(np.array_equal(value.astype(numpy_dtype(dtype)).astype(value.dtype), value))
+    with np.errstate(over="ignore"):
+        return value.dtype.kind != "f" or bool(
+            np.array_equal(value.astype(numpy_dtype(dtype)).astype(value.dtype), value)
+        )
 
 
 def _in_range(c: Constant, dtype: str) -> Constant:
