@@ -14,6 +14,7 @@ from tilewright.tir import (
     BufferLoad,
     BufferStore,
     Call,
+    Cast,
     Div,
     Evaluate,
     FloorDiv,
@@ -132,6 +133,8 @@ class Program(Visitor):
         self.axes: dict[str, PrimExpr] = {}
         self.storage: list[tuple[str, str, int]] = []
         """(name, scope, bytes) of allocations with a constant size."""
+        self.factors: dict[str, None] = {}
+        """Types of factors that are cast to a wider one before they are multiplied."""
         self.barriers = 0
         self.unbounded = False
         """Whether there are loops whose number of steps depends on data."""
@@ -273,6 +276,10 @@ class Program(Visitor):
 
     @on(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
     def _binary(self, e: Add) -> None:
+        if isinstance(e, Mul) and self._values and isinstance(e.a, Cast) and isinstance(e.b, Cast):
+            narrow = e.a.value.dtype
+            if narrow.element == e.b.value.dtype.element and narrow.bits < e.dtype.bits:
+                self.factors[str(narrow.element)] = None
         self._count("scalar", str(e.dtype.element), e.dtype.lanes)
         self.visit(e.a)
         self.visit(e.b)

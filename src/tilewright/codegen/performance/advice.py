@@ -87,10 +87,10 @@ def _shared(a: AccessReport) -> str:
 def _arithmetic(report: KernelReport, gpu: GpuFacts) -> list[str]:
     if not report.bounds or report.bounds[0].name != "arithmetic":
         return []
-    for unit in report.operations:
-        kind, _, dtype = unit.partition(" ")
-        if kind == "scalar" and gpu.matrix_units(dtype) and report.operations[unit] > 0.5 * report.flops:
-            times = gpu.peak(dtype) / gpu.peak(dtype, matrix=False)
+    scalar = {name.partition(" ")[2]: n for name, n in report.operations.items() if name.startswith("scalar ")}
+    for dtype in (*report.factors, *[name for name, count in scalar.items() if count > 0.5 * report.flops]):
+        if gpu.matrix_units(dtype):
+            times = gpu.peak(dtype) / gpu.peak(max(scalar, key=lambda name: scalar[name]), matrix=False)
             return [f"products of {dtype} are computed without matrix units, which are {times:.0f} times as fast"]
     return []
 

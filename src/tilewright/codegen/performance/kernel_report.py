@@ -29,7 +29,7 @@ class KernelReport(NamedTuple):
     """The analysis of one kernel. Bytes and seconds.
 
     resources: None where no compiler of CUDA is installed. operations: by unit and type, such as {"mma float16": 2.0e9}; a multiply-add
-    counts two.
+    counts two. factors: types that are cast to wider ones before they are multiplied.
     unique_bytes: of global memory, each counted once. waves: how often the device is filled with blocks. bounds: the largest first.
     """
 
@@ -43,6 +43,7 @@ class KernelReport(NamedTuple):
     waves: float
     accesses: tuple[AccessReport, ...]
     operations: Mapping[str, float]
+    factors: tuple[str, ...]
     unique_bytes: int
     bounds: tuple[Bound, ...]
     barriers: int
@@ -135,6 +136,7 @@ def analyze_kernel(
         launch.blocks / resident,
         accesses,
         {name: sum([n for key, n in operations.items() if name == " ".join(key[:2])]) for name in units},
+        tuple(program.factors),
         unique,
         _bounds(gpu, operations, unique, accesses),
         program.barriers,
