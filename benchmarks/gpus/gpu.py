@@ -74,49 +74,38 @@ def outcome(future: Future[str]) -> str:
     return future.result() if error is None else f"{type(error).__name__}: {error}"
 
 
-def sides(case: Case, target: str) -> tuple[Callable[[], Any], Callable[[], Any], str]:
+def sides(case: Case, gpu: Any) -> tuple[Callable[[], Any], Callable[[], Any], str]:
     """(our run, the peer's, what is wrong with our result)."""
     import torch
 
-    import tilewright as tvm
     from tilewright import nd
-    from tilewright.contrib import graph_executor
-    from tilewright.contrib.cuda_graph.cuda_graph_executor import GraphModuleCudaGraph
 
-    library, device = programs.build(case, target), tvm.cuda(0)
+    library = programs.build(case, gpu.target)
+    executor = gpu.executor(library, case.group == "models")
     if case.group == "models":
         peer, arrays = references.compiled_model(case)
-        executor = GraphModuleCudaGraph(library["cuda_graph_create"](device))
         for name, value in arrays.items():
             executor.set_input(name, value)
         expected = peer().clone()
     else:
-        given = references.tensors(case)
+        given = references.tensors(case, gpu.place)
         peer = references.reference(case, given)
         expected = references.comparable(case, peer())
-        executor = graph_executor.GraphModule(library["default"](device))
         for name, tensor in given.items():
             if not name.startswith("w"):
                 executor.set_input_zero_copy(name, nd.from_dlpack(tensor))
     executor.run()
-    torch.cuda.synchronize()
+    gpu.wait()
     return executor.run, peer, references.difference(case, torch.from_dlpack(executor.get_output(0)), expected)
 
 
-def measured(case: Case, gpu: Gpu) -> Result:
+def measured(case: Case, gpu: Any) -> Result:
     """One case; what goes wrong is its error."""
-    import torch
-
-    import tilewright as tvm
-
-    tvm.cuda(0).set_raw_stream(gpu.stream.cuda_stream)
     try:
-        ours, peer, wrong = sides(case, gpu.target)
+        ours, peer, wrong = sides(case, gpu)
         return Result(case, error=wrong) if wrong else turns(case, gpu, ours, peer)
     except Exception as error:
         return Result(case, error=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-    finally:
-        torch.cuda.empty_cache()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -135,13 +124,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if why:
         print(f"there is no GPU to measure: {why}", file=sys.stderr)
         return 1
-    return run([c for c in all_cases() if c.group in groups], options)
-
-
-def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
-    """Measures cases in the time that there is, and writes the results after each group."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE.parent / "inductor"))
-    deadline, gpu = Deadline(options.seconds), Gpu()
+    return run([c for c in all_cases() if c.group in groups], Gpu(), options)
+
+
+def run(cases: Sequence[Case], gpu: Any, options: argparse.Namespace) -> int:
+    """Measures cases in the time that there is. The results are written after each case, so that what was measured is kept."""
+    deadline = Deadline(options.seconds)
     known = read(json.loads(options.resume.read_text()), cases) if options.resume and options.resume.is_file() else {}
     todo = [c for c in cases if c.name not in known]
     said = compiled(todo, gpu.target, COMPILING * options.seconds)

@@ -25,13 +25,19 @@ class Watch(Protocol):
 class Gpu:
     """The GPU of this machine, by PyTorch. All work goes to one stream."""
 
+    place = "cuda"
+    """The device's name in PyTorch."""
+
     def __init__(self) -> None:
         import torch
 
-        self._torch = torch
+        import tilewright as tvm
+
+        self._torch, self.device = torch, tvm.cuda(0)
         props = torch.cuda.get_device_properties(0)
         self.stream = torch.cuda.Stream()
         torch.cuda.set_stream(self.stream)
+        self.device.set_raw_stream(self.stream.cuda_stream)
         self._flushed = torch.empty(4 * props.L2_cache_size, dtype=torch.int8, device="cuda")
         major, minor = torch.cuda.get_device_capability(0)
         own = "a" if major in (9, 10) else ""
@@ -59,6 +65,19 @@ class Gpu:
             end.record()
         torch.cuda.synchronize()
         return [start.elapsed_time(end) for start, end in events]
+
+    def executor(self, library: Any, graph: bool) -> Any:
+        """An executor of a library; graph: that replays a CUDA graph."""
+        from tilewright.contrib.cuda_graph.cuda_graph_executor import GraphModuleCudaGraph
+        from tilewright.contrib.graph_executor import GraphModule
+
+        if graph:
+            return GraphModuleCudaGraph(library["cuda_graph_create"](self.device))
+        return GraphModule(library["default"](self.device))
+
+    def wait(self) -> None:
+        """Until the device has done everything."""
+        self._torch.cuda.synchronize()
 
     def bandwidth(self) -> float:
         """Bytes a second of a copy of 4 GiB, read and written: the best of several, as what operators bound by memory are held to."""

@@ -15,16 +15,16 @@ TOLERANCE = {"float16": 2e-2, "bfloat16": 3e-2, "float32": 1e-3}
 OF_MODELS = 6e-2
 
 
-def tensors(case: Case) -> dict[str, Any]:
-    """A case's inputs on the device: normal numbers, the same in every run. Weights are those that were compiled in."""
+def tensors(case: Case, place: str = "cuda") -> dict[str, Any]:
+    """A case's inputs on a device: normal numbers, the same in every run. Weights are those that were compiled in."""
     import torch
 
-    draw = torch.Generator(device="cuda").manual_seed(0)
+    draw = torch.Generator(device=place).manual_seed(0)
     kind, known = getattr(torch, case.dtype), weights_of(case)
     return {
-        name: torch.from_numpy(known[name]).cuda().to(kind)
+        name: torch.from_numpy(known[name]).to(place, kind)
         if name in known
-        else torch.randn(shape, generator=draw, device="cuda", dtype=torch.float32).to(kind)
+        else torch.randn(shape, generator=draw, device=place, dtype=torch.float32).to(kind)
         for name, shape in inputs(case).items()
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -174,6 +175,41 @@ def test_outcomes_of_compilations() -> None:
     fine.set_result("")
     bad.set_exception(RuntimeError("killed"))
     assert [gpu.outcome(f) for f in (fine, bad, late)] == ["", "RuntimeError: killed", "not compiled in time"]
+
+
+class Cpu:
+    """A stand-in for the device: all goes as on a GPU, but for times."""
+
+    place, target, facts, device = "cpu", "llvm", {"name": "a stand-in"}, tvm.cpu()
+
+    def executor(self, library: Any, graph: bool) -> Any:
+        return graph_executor.GraphModule(library["default"](self.device))
+
+    def wait(self) -> None: ...
+
+    def bandwidth(self) -> float:
+        return 1e9
+
+    def times(self, run: Callable[[], Any], count: int) -> list[float]:
+        run()
+        return [1.0] * count
+
+
+def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From compilation in processes to the table; then again, with what was measured."""
+    wrong = SMALL[0]._replace(dtype="float8", label="of a type that torch lacks")
+    path = tmp_path / "gpu.json"
+    options = argparse.Namespace(seconds=500.0, resume=None, json=path)
+    assert gpu.run([SMALL[1], SMALL[4], SMALL[9], wrong], Cpu(), options) == 0
+    table = capsys.readouterr().out
+    assert table.count("  1.00 ") == 3 and "held to" in table
+    found = json.loads(path.read_text())
+    assert [bool(r["error"]) for r in found["results"]] == [False, False, False, True]
+    assert [len(r["rounds"]["ours"]) for r in found["results"]] == [measuring.ROUNDS] * 3 + [0]
+    again = argparse.Namespace(seconds=1e-9, resume=path, json=path)
+    assert gpu.run([SMALL[1], SMALL[4], SMALL[9], SMALL[5]], Cpu(), again) == 0
+    last = json.loads(path.read_text())["results"]
+    assert [r["ratio"] for r in last[:3]] == [1.0, 1.0, 1.0] and last[3]["error"] == "not compiled in time"
 
 
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
