@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
-    "arith", "auto_scheduler", "autotvm", "cli", "codegen", "contrib", "driver", "error", "formats", "ir", "meta_schedule", "micro", "node",
+    "arith", "auto_scheduler", "autotvm", "cli", "codegen", "contrib", "driver", "error", "formats", "generic",
+    "ir", "meta_schedule", "micro", "node",
     "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning", "vta",
 )  # fmt: skip
 _RUNTIME = (
@@ -119,6 +120,32 @@ lazy.declare(
     "tilewright.ir.module",
     {name: f"tilewright.relay.prelude.standard_library:{name}" for name in ("import_from_std", "import_file")},
 )
+lazy.declare("tilewright.support", {"FrontendTestModule": "tilewright.runtime.python_module:FrontendTestModule"})
+# Hooks that rewrite calls of operators.
+_REWRITES = (
+    "batch_matmul_legalize",
+    "bias_add_legalize",
+    "bitserial_conv2d_legalize",
+    "conv2d_legalize",
+    "conv2d_transpose_legalize",
+    "conv3d_transpose_legalize",
+    "dense_legalize",
+    "matmul_legalize",
+    "add_alter_layout",
+    "conv2d_alter_layout",
+    "conv2d_transpose_alter_layout",
+    "conv3d_alter_layout",
+    "dense_alter_layout",
+    "qnn_conv2d_alter_layout",
+    "qnn_dense_alter_layout",
+    "qnn_requantize_alter_layout",
+    "sparse_dense_alter_layout",
+    "layout_transform",
+)
+lazy.declare("tilewright.topi.nn", {name: f"tilewright.relay.op.target_rewrites:{name}" for name in _REWRITES})
+for _module, _hook in (("math", "erf_legalize"), ("transform", "take_legalize")):
+    for _place in ("tilewright.topi", f"tilewright.topi.{_module}"):
+        lazy.declare(_place, {_hook: f"tilewright.relay.op.target_rewrites:{_hook}"})
 lazy.declare("tilewright.te.elementwise", {"broadcasting": "tilewright.topi.broadcast:OPERATORS"})
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare(

@@ -7,14 +7,14 @@ import os
 from tilewright.support.errors import TVMError
 
 
-def strtobool(word: str) -> int:
+def strtobool(val: str) -> int:
     """1 for a word that says yes, 0 for one that says no. Raises ValueError for other words."""
-    text = word.strip().lower()
+    text = val.strip().lower()
     if text in ("1", "y", "yes", "t", "true", "on"):
         return 1
     if text in ("", "0", "n", "no", "f", "false", "off"):
         return 0
-    raise ValueError(f"{word!r} is neither yes (1, true, on) nor no (0, false, off)")
+    raise ValueError(f"{val!r} is neither yes (1, true, on) nor no (0, false, off)")
 
 
 def flag(name: str) -> bool:

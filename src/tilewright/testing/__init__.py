@@ -5,11 +5,16 @@ A test suite that uses parameters or targets loads the plugin in its conftest.py
     pytest_plugins = ["tilewright.testing.plugin"]
 """
 
+from tilewright.support import lazy
 from tilewright.support.environment import strtobool
 from tilewright.testing.features import (
+    DEFAULT_TEST_TARGETS,
+    IS_IN_CI,
+    SKIP_SLOW_TESTS,
     Feature,
     device_enabled,
     enabled_targets,
+    is_ampere_or_newer,
     requires_32bit,
     requires_aarch64,
     requires_aarch64_sme,
@@ -18,6 +23,7 @@ from tilewright.testing.features import (
     requires_aprofile_aem_fvp,
     requires_arm,
     requires_arm_dot,
+    requires_arm_fp16,
     requires_cmsisnn,
     requires_corstone300,
     requires_cross,
@@ -38,6 +44,10 @@ from tilewright.testing.features import (
     requires_matrixcore,
     requires_metal,
     requires_micro,
+    requires_mrvl,
+    requires_multi_gpu,
+    requires_nccl,
+    requires_nnapi,
     requires_nvcc_version,
     requires_nvptx,
     requires_opencl,
@@ -55,10 +65,12 @@ from tilewright.testing.features import (
     requires_x86_avx512,
     requires_x86_vnni,
     skip_if_32bit,
+    skip_if_no_reference_system,
     skip_if_wheel_test,
     slow,
     strtobool_env,
     uses_gpu,
+    uses_multi_gpu,
 )
 from tilewright.testing.functions import echo, identity_after, identity_cpp, nop, terminate_self
 from tilewright.testing.numeric import (
@@ -81,6 +93,31 @@ from tilewright.testing.parameters import (
     xfail_parameterizations,
 )
 from tilewright.testing.passes import CompareBeforeAfter
+from tilewright.testing.popen_pool import (
+    after_initializer,
+    call_cpp_ffi,
+    call_cpp_py_ffi,
+    call_py_ffi,
+    fast_summation,
+    initializer,
+    register_ffi,
+    slow_summation,
+    timeout_job,
+)
 from tilewright.testing.run import main
 
+# These need the compiler's drivers, or importers.
+lazy.declare_modules(__name__)
+lazy.declare(
+    __name__,
+    {name: f"tilewright.testing.runner:{name}" for name in ("local_run", "rpc_run")}
+    | {
+        name: f"tilewright.testing.models:{name}"
+        for name in ("disable_span_filling", "enable_span_filling", "fetch_model_from_url")
+    },
+)
+
 __all__ = [name for name in dir() if not name.startswith("_")]
+
+lazy.faces(__name__, {"utils": [*__all__, "disable_span_filling", "enable_span_filling", "fetch_model_from_url"]})
+__getattr__, __dir__ = lazy.late(__name__)

@@ -21,7 +21,7 @@ from tilewright.target import Target, host_cpu
 CODE_GENERATORS = ("llvm",)
 """Kinds of target that this package makes code for."""
 
-DEFAULT_TARGETS = ("llvm", "cuda", "nvptx", "vulkan", "opencl", "metal", "rocm", "hexagon")
+DEFAULT_TEST_TARGETS = ["llvm", "cuda", "nvptx", "vulkan", "opencl", "metal", "rocm", "hexagon"]
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def target_names() -> list[str]:
             raise TVMError(
                 f"the environment variable TVM_TEST_TARGETS must hold targets separated by semicolons, but `{t}` is none: {error}"
             ) from error
-    return found or list(DEFAULT_TARGETS)
+    return found or list(DEFAULT_TEST_TARGETS)
 
 
 def enabled_targets() -> list[tuple[str, Any]]:
@@ -107,7 +107,13 @@ class Feature:
             func = mark(func)
         return func
 
-    require = __call__
+    @classmethod
+    def require(cls, name: str, support_required: str = "compile-and-run") -> Callable[[Any], Any]:
+        """A decorator for tests that need the feature of this name. Raises ValueError for unknown names."""
+        known = {f.name: f for f in _FEATURES}
+        if name not in known:
+            raise ValueError(f"there is no feature {name!r}; there are {', '.join(sorted(known))}")
+        return functools.partial(known[name], support_required=support_required)
 
     def __repr__(self) -> str:
         return f"<feature {self.name}: {self.missing() or 'available'}>"
@@ -131,6 +137,11 @@ def _any_gpu() -> str | None:
     if any([_device_exists(k) for k in kinds]):
         return None
     return "no code is generated for GPUs" if not kinds else "there is no GPU device"
+
+
+def _two_gpus() -> str | None:
+    kinds = ("cuda", "rocm", "opencl", "metal", "vulkan")
+    return None if any([device(k, 1).exist for k in kinds if _device_exists(k)]) else "there are no two GPUs of a kind"
 
 
 def _package(name: str) -> Callable[[], str | None]:
@@ -196,6 +207,11 @@ requires_arm = Feature("arm", "an ARM machine", _machine(("aarch64", "arm64", "a
 requires_arm_dot = Feature("arm_dot", "dot products of ARM", _cpu_features("dotprod"), (requires_arm,))
 requires_aarch64_sve = Feature("aarch64_sve", "SVE", _cpu_features("sve"), (requires_aarch64,))
 requires_aarch64_sme = Feature("aarch64_sme", "SME", _cpu_features("sme"), (requires_aarch64,))
+requires_arm_fp16 = Feature("arm_fp16", "arithmetic of ARM in float16", _cpu_features("fullfp16"), (requires_arm,))
+requires_mrvl = Feature("mrvl", "accelerators of Marvell", _absent("code for accelerators of Marvell"))
+requires_nnapi = Feature("nnapi", "NNAPI", _absent("calls of NNAPI"))
+requires_nccl = Feature("nccl", "NCCL", _absent("calls of NCCL"), (requires_cuda,))
+requires_multi_gpu = Feature("multi_gpu", "two GPUs", _two_gpus, (requires_gpu,))
 requires_32bit = Feature(
     "bits32", "a 32-bit process", lambda: None if sys.maxsize < 1 << 32 else "the process is of 64 bits"
 )
@@ -285,6 +301,23 @@ def requires_package(*packages: str) -> Callable[[Any], Any]:
 
 uses_gpu = requires_gpu(support_required="optional")
 """Marks tests that use a GPU where there is one."""
+uses_multi_gpu = requires_multi_gpu(support_required="optional")
+"""Marks tests that use several GPUs where there are."""
+
+
+def is_ampere_or_newer() -> bool:
+    """Whether the CUDA device of this machine has compute capability 8.0 or later."""
+    text = device("cuda", 0).compute_version if _device_exists("cuda") else None
+    return bool(text) and int(str(text).split(".")[0]) >= 8
+
+
+def skip_if_no_reference_system(func: Any) -> Any:
+    """Marks tests that are skipped unless they run on Corstone-300's model, where applications for microcontrollers run."""
+    return requires_corstone300(func)
+
+
+SKIP_SLOW_TESTS, IS_IN_CI = strtobool_env("SKIP_SLOW_TESTS"), strtobool_env("CI")
+"""What the environment said when this was imported."""
 
 
 def slow(func: Any) -> Any:

@@ -25,10 +25,10 @@ def identity_cpp(value: Any) -> Any:
     return function(value)
 
 
-def identity_after(value: Any, sleep: float) -> Any:
-    """Gives `value` back after `sleep` seconds: for tests of pools with time limits."""
+def identity_after(x: Any, sleep: float) -> Any:
+    """Gives x back after `sleep` seconds: for tests of pools with time limits."""
     time.sleep(sleep)
-    return value
+    return x
 
 
 def terminate_self() -> None:

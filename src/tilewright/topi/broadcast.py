@@ -187,17 +187,9 @@ logical_xor = _binary(
 bitwise_and = _binary("bitwise_and", lambda a, b: a & b, "Bits in both.")
 bitwise_or = _binary("bitwise_or", lambda a, b: a | b, "Bits in either.")
 bitwise_xor = _binary("bitwise_xor", lambda a, b: a ^ b, "Bits in one only.")
+left_shift = _binary("left_shift", lambda a, b: a << b, "lhs shifted to higher bits by rhs.")
+right_shift = _binary("right_shift", lambda a, b: a >> b, "lhs shifted to lower bits by rhs; the sign is kept.")
 squared_difference = _binary("squared_difference", lambda a, b: (a - b) * (a - b), "(lhs - rhs) squared.")
-
-
-def left_shift(x: Any, n: Any) -> Any:
-    """x shifted to higher bits by n."""
-    return _of(lambda a, b: a << b, (x, n), "T_left_shift")
-
-
-def right_shift(x: Any, n: Any) -> Any:
-    """x shifted to lower bits by n; the sign is kept."""
-    return _of(lambda a, b: a >> b, (x, n), "T_right_shift")
 
 
 def logical_not(data: Any) -> Any:

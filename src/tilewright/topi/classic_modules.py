@@ -22,35 +22,38 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "unique": "unique",
     },
     "nn": {
-        "batch_matmul": "batch_matmul",
+        "batch_matmul": "batch_matmul batch_matmul_legalize logger",
         "batch_norm": "batch_norm",
         "batch_to_space_nd": "batch_to_space_nd",
-        "bitserial_conv2d": "bitserial_conv2d_nchw bitserial_conv2d_nhwc",
+        "bitserial_conv2d": "bitserial_conv2d_legalize bitserial_conv2d_nchw bitserial_conv2d_nhwc",
         "bitserial_dense": "bitserial_dense",
         "bitserial_util": "bitpack",
         "bnn": "binarize_pack binary_dense",
         "conv1d": "conv1d conv1d_ncw conv1d_nwc group_conv1d_ncw group_conv1d_nwc",
         "conv1d_transpose": "conv1d_transpose_ncw group_conv1d_transpose_ncw",
         "conv2d": (
-            "Workload conv conv2d conv2d_NCHWc conv2d_NCHWc_int8 conv2d_gemm_weight_transform conv2d_hwcn conv2d_nchw conv2d_nhwc "
-            "conv2d_winograd_nchw conv2d_winograd_nchw_without_weight_transform conv2d_winograd_nhwc "
-            "conv2d_winograd_nhwc_without_weight_transform conv2d_winograd_nnpack_weight_transform conv2d_winograd_weight_transform "
-            "group_conv2d_nchw group_conv2d_nhwc unpack_NCHWc_to_nchw"
+            "Workload conv conv2d conv2d_NCHWc conv2d_NCHWc_int8 conv2d_alter_layout conv2d_gemm_weight_transform conv2d_hwcn "
+            "conv2d_infer_layout conv2d_legalize conv2d_nchw conv2d_nhwc conv2d_transpose_alter_layout conv2d_winograd_nchw "
+            "conv2d_winograd_nchw_without_weight_transform conv2d_winograd_nhwc conv2d_winograd_nhwc_without_weight_transform "
+            "conv2d_winograd_nnpack_weight_transform conv2d_winograd_weight_transform group_conv2d_nchw group_conv2d_nhwc "
+            "unpack_NCHWc_to_nchw"
         ),
         "conv2d_transpose": (
-            "conv2d_transpose_nchw conv2d_transpose_nchw_preprocess declaration_conv2d_transpose_impl group_conv2d_transpose_nchw"
+            "conv2d_transpose_legalize conv2d_transpose_nchw conv2d_transpose_nchw_preprocess declaration_conv2d_transpose_impl "
+            "group_conv2d_transpose_nchw layout_transform"
         ),
-        "conv3d": "conv3d_ncdhw conv3d_ndhwc conv3d_winograd_weight_transform",
+        "conv3d": "conv3d_alter_layout conv3d_ncdhw conv3d_ndhwc conv3d_winograd_weight_transform",
         "conv3d_transpose": (
-            "conv3d_transpose_ncdhw conv3d_transpose_ncdhw_preprocess declaration_conv3d_transpose_impl "
+            "conv3d_transpose_legalize conv3d_transpose_ncdhw conv3d_transpose_ncdhw_preprocess declaration_conv3d_transpose_impl "
             "group_conv3d_transpose_ncdhw"
         ),
         "correlation": "correlation_nchw",
         "deformable_conv2d": "deformable_conv2d_nchw deformable_conv2d_nhwc",
+        "dense": "batch_matmul_legalize dense_alter_layout dense_legalize matmul_legalize",
         "depth_to_space": "depth_to_space",
         "depthwise_conv2d": (
             "Workload depthwise_conv2d_NCHWc depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc "
-            "depthwise_conv2d_nchw depthwise_conv2d_nhwc"
+            "depthwise_conv2d_infer_layout depthwise_conv2d_nchw depthwise_conv2d_nhwc"
         ),
         "dilate": "dilate",
         "fifo_buffer": "fifo_buffer",
@@ -60,10 +63,14 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "layer_norm": "layer_norm",
         "local_response_norm": "lrn",
         "mapping": "scale_shift_nchw scale_shift_nchwc scale_shift_nhwc",
+        "qnn": "add_alter_layout bias_add_legalize qnn_conv2d_alter_layout qnn_dense_alter_layout qnn_requantize_alter_layout",
         "rms_norm": "rms_norm",
         "space_to_batch_nd": "space_to_batch_nd",
         "space_to_depth": "space_to_depth",
-        "sparse": "sparse_add sparse_conv2d sparse_dense sparse_dense_sp_lhs sparse_dense_sp_rhs sparse_transpose",
+        "sparse": (
+            "sparse_add sparse_conv2d sparse_dense sparse_dense_alter_layout sparse_dense_sp_lhs sparse_dense_sp_rhs "
+            "sparse_transpose"
+        ),
     },
     "image": {
         "dilation2d": "dilation2d_nchw dilation2d_nhwc",

@@ -42,7 +42,7 @@ def named(function: Function, name: str, parameters: str, doc: str) -> Function:
     return called
 
 
-def template_compute(name: str, task: str, parameters: str, form: Function) -> Function:
+def template_compute(name: str, task: str, parameters: str, form: Function, cfg_name: str = "cfg") -> Function:
     """A compute of a template of AutoTVM, whose configuration only its schedule reads. Called, it takes no cfg."""
 
     def body(cfg: Any, *args: Any) -> Any:
@@ -51,7 +51,7 @@ def template_compute(name: str, task: str, parameters: str, form: Function) -> F
 
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"The compute of the template {task}: {(form.__doc__ or '').strip()}"
-    body.__signature__ = signature(f"cfg {parameters}")  # type: ignore[attr-defined]
+    body.__signature__ = signature(f"{cfg_name} {parameters}")  # type: ignore[attr-defined]
     made: Function = register_topi_compute(task)(body)
     return made
 

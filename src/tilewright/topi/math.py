@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright import te
-from tilewright.topi import tag
-from tilewright.topi.broadcast import left_shift as left_shift
-from tilewright.topi.broadcast import right_shift as right_shift
+from tilewright.support import lazy
+from tilewright.topi import broadcast, tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import normalize_axis, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.ir.span import BaseSpan
+
+
+# Hooks are of relay, a layer above.
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 def elementwise(x: te.Tensor, f: Callable[[Any], Any], name: str) -> te.Tensor:
@@ -155,6 +158,16 @@ def fixed_point_multiply_per_axis(
         return tir.Cast("int32", tir.shift_right(wide * tir.Cast("int64", y(*at)) + half, total))
 
     return compute(x.shape, element, name="fixed_point_multiply_per_axis", tag=tag.BROADCAST)
+
+
+def left_shift(x: Any, n: Any) -> Any:
+    """x, a tensor or an expression, shifted to higher bits by n."""
+    return broadcast.left_shift(x, n)
+
+
+def right_shift(x: Any, n: Any) -> Any:
+    """x, a tensor or an expression, shifted to lower bits by n; the sign is kept."""
+    return broadcast.right_shift(x, n)
 
 
 def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:

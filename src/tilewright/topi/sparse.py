@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
+from tilewright.support import lazy
 from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
@@ -317,3 +318,96 @@ def sparse_fill_empty_rows(
         "sparse_fill_empty_rows",
         [([rows + 1], word)],
     )
+
+
+def csrmm(a: Any, b: te.Tensor, c: te.Tensor | None = None) -> te.Tensor:
+    """A sparse matrix a (M, K), such as `contrib.sparse.placeholder` makes, times b (K, N), plus c: (M, N)."""
+    return csrmm_default(a.data, a.indices, a.indptr, b, c)
+
+
+def csrmm_default(
+    data: te.Tensor, indices: te.Tensor, indptr: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None
+) -> te.Tensor:
+    """A CSR matrix (M, K) times weight (K, N), plus bias of M elements, one for each row, or else of N, one for each column: (M, N)."""
+    return _biased(sparse_dense(transpose(weight), data, indices, indptr, True), bias)
+
+
+def csrmv(a: Any, x: te.Tensor, y: te.Tensor | None = None) -> te.Tensor:
+    """A sparse matrix a (M, K) times a column x (K, 1), plus y: (M, 1)."""
+    return csrmv_default(a.data, a.indices, a.indptr, x, y)
+
+
+def csrmv_default(
+    data: te.Tensor, indices: te.Tensor, indptr: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None
+) -> te.Tensor:
+    """A CSR matrix (M, K) times a column (K, 1), plus bias of M elements or of one: (M, 1)."""
+    return csrmm_default(data, indices, indptr, weight, bias)
+
+
+def _biased(made: te.Tensor, bias: te.Tensor | None) -> te.Tensor:
+    if bias is None:
+        return made
+    rows, extent = shape_of(made)[0], shape_of(bias)[0]
+    by_row = known_equal(rows, extent)
+    single = isinstance(extent, int) and extent == 1
+
+    def element(i: Var, j: Var) -> Any:
+        return made(i, j) + bias(0 if single else i if by_row else j)
+
+    return compute(made.shape, element, name="T_add", tag="broadcast")
+
+
+def dense(data: Any, weight: Any, bias: te.Tensor | None = None) -> te.Tensor:
+    """data (M, K) times weight (N, K) transposed, plus bias (N,), where one of both is sparse, as `contrib.sparse.placeholder` makes it."""
+    if isinstance(data, te.Tensor):
+        return dense_sw(data, weight.data, weight.indices, weight.indptr, bias)
+    return dense_si(data.data, data.indices, data.indptr, weight, bias)
+
+
+def dense_si(
+    data: te.Tensor, indices: te.Tensor, indptr: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None
+) -> te.Tensor:
+    """A CSR matrix (M, K) times weight (N, K) transposed, plus bias (N,): (M, N)."""
+    return _by_column(sparse_dense(weight, data, indices, indptr, True), bias)
+
+
+def dense_sw(
+    data: te.Tensor, w_data: te.Tensor, w_indices: te.Tensor, w_indptr: te.Tensor, bias: te.Tensor | None = None
+) -> te.Tensor:
+    """data (M, K) times a CSR matrix (N, K) transposed, plus bias (N,): (M, N)."""
+    return _by_column(sparse_dense(data, w_data, w_indices, w_indptr), bias)
+
+
+def _by_column(made: te.Tensor, bias: te.Tensor | None) -> te.Tensor:
+    if bias is None:
+        return made
+    return compute(made.shape, lambda i, j: made(i, j) + bias(j), name="T_add", tag="broadcast")
+
+
+def random_bsr_matrix(m: int, n: int, bs_r: int, bs_c: int, density: float, dtype: str) -> Any:
+    """A random sparse matrix of SciPy in blocks bs_r by bs_c, of which the share `density` is not zero."""
+    from importlib import import_module
+
+    import numpy as np
+
+    if m % bs_r or n % bs_c:
+        raise ValueError(f"random_bsr_matrix: blocks {bs_r} by {bs_c} do not divide a matrix {m} by {n}")
+    generator = np.random.default_rng()
+    blocks = int(m * n * density // (bs_r * bs_c)) + 1
+    whole = (m // bs_r) * (n // bs_c)
+    chosen = np.sort(generator.choice(whole, size=min(blocks, whole), replace=False))
+    rows, columns = np.divmod(chosen, n // bs_c)
+    data = generator.standard_normal((len(chosen), bs_r, bs_c)).astype(dtype)
+    begins = np.searchsorted(rows, np.arange(m // bs_r + 1))
+    return import_module("scipy.sparse").bsr_matrix((data, columns, begins), shape=(m, n))
+
+
+lazy.faces(
+    __name__,
+    {
+        "csrmm": ["csrmm", "csrmm_default"],
+        "csrmv": ["csrmv", "csrmv_default"],
+        "dense": ["dense", "dense_si", "dense_sw"],
+        "utils": ["random_bsr_matrix"],
+    },
+)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tilewright import runtime
 from tilewright.runtime import NDArray
@@ -16,6 +16,21 @@ CHROME_TRACE_FILE_NAME = "_tvmdbg_execution_trace.json"
 OUTPUT_TENSORS_FILE_NAME = "output_tensors.params"
 
 Row = list[Any]
+
+
+class ChromeTraceEvent(NamedTuple):
+    """The begin (ph "B") or end ("E") of a node in a trace, in microseconds (ts)."""
+
+    ts: float
+    tid: int
+    pid: int
+    name: str
+    ph: str
+
+
+def save_tensors(params: Mapping[str, Any]) -> bytes:
+    """Tensors by name as bytes, which `load_param_dict` reads."""
+    return bytes(runtime.save_param_dict(params))
 
 
 class DebugResult:

@@ -148,6 +148,8 @@ TEMPLATES: dict[str, tuple[str, str, Callable[..., Any]]] = {
 }  # fmt: skip
 """Templates, by the names of their computes: the name of the task, parameters after cfg, and what they compute."""
 
+WITHOUT_CFG = ("compute_depthwise_conv2d_nhwc",)
+
 PARTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "compute_conv2d_NHWC": (f"cfg {NHWC}", lambda cfg, *args: _nhwc(*args)),
     "compute_conv2d_NHWC_without_transform": (
@@ -183,7 +185,10 @@ _TASKS = sorted(
     {task for task, _, _ in TEMPLATES.values()} - {"matmul", "conv2d_NHWC_hybrid_SME", "conv2d_NHWC_SME_transposed_B"}
 )
 _DECLARED: dict[str, Any] = {
-    **{name: template_compute(name, f"{task}.arm_cpu", words, form) for name, (task, words, form) in TEMPLATES.items()},
+    **{
+        name: template_compute(name, f"{task}.arm_cpu", words, form, "_" if name in WITHOUT_CFG else "cfg")
+        for name, (task, words, form) in TEMPLATES.items()
+    },
     **{
         name: named(form, name, words, (form.__doc__ or f"`{name}` for processors of ARM.").strip())
         for name, (words, form) in PARTS.items()

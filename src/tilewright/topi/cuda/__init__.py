@@ -120,7 +120,6 @@ COMPUTES: dict[str, tuple[str, Form]] = {
         lambda d, e, binop: forms.get_reduction_from_exclusive_scan(d, e, binop or Add),
     ),
     "get_valid_counts": ("data score_threshold=0 id_index=0 score_index=1", on_threads(vision.get_valid_counts)),
-    "group_conv2d_nchw": (f"{STRIDE} dilation groups out_dtype=None", nn.group_conv2d_nchw),
     "group_conv2d_nchw_int8": (GROUPS, nn.group_conv2d_nchw),
     "inclusive_scan": (
         "data axis=-1 output_dtype=None binop=None identity_value=0 workspace=None",
@@ -245,7 +244,66 @@ def _conv_cudnn(
 
 _CUDNN = "data kernel strides padding dilation groups layout='NCHW' out_dtype='float32'"
 
+CONV_OF = "cfg Input Filter stride padding dilation out_dtype"
+WINOGRAD = "cfg data kernel strides padding dilation out_dtype"
+PARTS: dict[str, tuple[str, Form]] = {
+    "hwnc_tensorcore_cuda": (CONV_OF, lambda x, w, s, p, d, dtype: forms.conv2d_hwnc(x, w, s, p, d, x.dtype, dtype)),
+    "ndhwc_tensorcore_cuda": (CONV_OF, lambda x, w, s, p, d, dtype: nn.conv3d_ndhwc(x, w, s, p, d, 1, dtype)),
+    "nhwc_tensorcore_cuda": (CONV_OF, nn.conv2d_nhwc),
+    "nhwc_winograd_cuda": (
+        f"{WINOGRAD} use_tensorcore=False pre_computed=False",
+        lambda x, w, s, p, d, dtype, _, known: (
+            forms.conv2d_nhwc_winograd_of_transformed if known else nn.conv2d_winograd_nhwc
+        )(x, w, s, p, d, dtype),
+    ),
+    "winograd_cuda": (
+        f"{WINOGRAD} pre_computed",
+        lambda x, w, s, p, d, dtype, known: forms.winograd(x, w, s, p, d, dtype, known),
+    ),
+    "winograd_without_depth_cuda": (
+        f"{WINOGRAD} pre_computed",
+        lambda x, w, s, p, d, dtype, known: forms.winograd(x, w, s, p, d, dtype, known),
+    ),
+}
+"""Parts of templates, which take their configuration."""
+ON_EXISTING = {
+    "schedule_hwnc_tensorcore_cuda": "Conv",
+    "schedule_ndhwc_tensorcore_cuda": "Conv",
+    "schedule_nhwc_tensorcore_cuda": "Conv",
+    "schedule_nhwc_winograd_cuda": "output use_tensorcore=False pre_computed=False",
+    "schedule_winograd_cuda": "output pre_computed",
+    "schedule_winograd_no_depth_cuda": "output pre_computed",
+}
+"""Parts of schedules: of all stages of a schedule s that nothing was done to."""
+
+
+def _parts_of_schedules(cfg: Any, s: te.Schedule, *_: Any) -> te.Schedule:
+    return template_gpu(s, cfg)
+
+
+def _without_cfg(form: Form) -> Form:
+    return lambda cfg, *args: form(*args)
+
+
+LIBRARIES = ("cublas", "conv3d_cudnn", "scatter_via_sort")
+"""Ends of names of templates whose schedules do not read their configuration."""
+
 _DECLARED: dict[str, Any] = {
+    "group_conv2d_nchw": template_compute(
+        "group_conv2d_nchw",
+        "group_conv2d_nchw.cuda",
+        f"{STRIDE} dilation groups out_dtype=None",
+        nn.group_conv2d_nchw,
+        "_",
+    ),
+    **{
+        name: named(_without_cfg(form), name, words, f"The compute of templates {name}.")
+        for name, (words, form) in PARTS.items()
+    },
+    **{
+        name: named(_parts_of_schedules, name, f"cfg s {words}", "Loops of all stages of a schedule, bound to threads.")
+        for name, words in ON_EXISTING.items()
+    },
     **{
         name: template_compute(name, f"{name}.cuda", parameters, form) for name, (parameters, form) in TEMPLATES.items()
     },
@@ -258,7 +316,9 @@ _DECLARED: dict[str, Any] = {
         for name, (parameters, form) in COMPUTES.items()
     },
     **{
-        f"schedule_{name}": template_schedule(f"schedule_{name}", f"{name}.cuda", template_gpu)
+        f"schedule_{name}": template_schedule(
+            f"schedule_{name}", f"{name}.cuda", template_gpu, "_ outs" if name.endswith(LIBRARIES) else "cfg outs"
+        )
         for name in [*TEMPLATES, *TASKS_ONLY.split()]
     },
     **plain_schedules(SCHEDULES, schedule_gpu),

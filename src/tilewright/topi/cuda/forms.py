@@ -125,6 +125,16 @@ def conv3d_winograd_of_transformed(
     return conv3d_winograd_ncdhw_without_weight_transform(data, kernel, padding, 3, 2, out_dtype)
 
 
+def winograd(
+    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str, pre_computed: bool
+) -> te.Tensor:
+    """Winograd's form of images or of volumes, by the axes of the data."""
+    if len(data.shape) == 4:
+        return nn.conv2d_winograd_nchw(data, kernel, strides, padding, dilation, out_dtype, pre_computed)
+    form = conv3d_winograd_of_transformed if pre_computed else conv3d_winograd
+    return form(data, kernel, strides, padding, dilation, 1, out_dtype)
+
+
 def _plain(strides: Any, dilation: Any, groups: int) -> None:
     steps = {
         *([strides] if isinstance(strides, int) else strides),

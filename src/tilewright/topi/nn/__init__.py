@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from tilewright.support import lazy
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
 from tilewright.topi.classic_modules import declare_modules
@@ -31,6 +33,7 @@ from tilewright.topi.nn.conv_forms import (
     conv1d_transpose_ncw,
     conv2d,
     conv2d_hwcn,
+    conv2d_infer_layout,
     conv2d_nchw,
     conv2d_nhwc,
     conv2d_transpose_nchw,
@@ -43,6 +46,7 @@ from tilewright.topi.nn.conv_forms import (
     declaration_conv3d_transpose_impl,
     depthwise_conv2d_backward_input_nhwc,
     depthwise_conv2d_backward_weight_nhwc,
+    depthwise_conv2d_infer_layout,
     depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc,
     group_conv1d_ncw,
@@ -125,6 +129,8 @@ from tilewright.topi.sparse import (
     sparse_transpose,
 )
 
+logger = logging.getLogger("topi")
+
 declare_modules(__name__, "nn")
 __getattr__, __dir__ = lazy.late(__name__)
 
@@ -164,6 +170,7 @@ __all__ = [
     "conv2d_gemm_weight_transform",
     "conv2d_gemm_without_weight_transform",
     "conv2d_hwcn",
+    "conv2d_infer_layout",
     "conv2d_nchw",
     "conv2d_nhwc",
     "conv2d_plain_NCHWc",
@@ -197,6 +204,7 @@ __all__ = [
     "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_backward_input_nhwc",
     "depthwise_conv2d_backward_weight_nhwc",
+    "depthwise_conv2d_infer_layout",
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc",
     "dilate",
@@ -219,6 +227,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "log_softmax",
+    "logger",
     "lrn",
     "lstm",
     "matmul",

@@ -362,3 +362,22 @@ def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: str) -> te.Tensor:
         return to(packed_out(b, tir.indexdiv(c, block), y, x, tir.indexmod(c, block)), out_dtype)
 
     return compute([n, as_int(chunks * block), h, w], element, name="output_unpack", tag="injective,unpack_nchwc")
+
+
+def conv2d_infer_layout(workload: Sequence[Any], cfg: Any) -> tuple[Any, Any]:
+    """(((shape, layout) of the data,), ((shape, layout) of the result,)) of a convolution in blocks of channels, from the workload of a
+    template (task, data, weights, strides, padding, dilation, ...) in NCHW and its configuration, whose tile_ic and tile_oc are the
+    blocks."""
+    _, data, kernel, strides, padding, dilation, *_ = workload
+    batch, channels, height, width = data[1]
+    filters, _, *window = kernel[1]
+    steps, spread = pair(strides), pair(dilation)
+    before, after = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(window, spread, strict=True)])
+    out = [window_extent(*one) for one in zip((height, width), window, before, after, steps, spread, strict=True)]
+    block_in, block_out = cfg["tile_ic"].size[-1], cfg["tile_oc"].size[-1]
+    given = (batch, channels // block_in, height, width, block_in), f"NCHW{block_in}c"
+    made = (batch, filters // block_out, *out, block_out), f"NCHW{block_out}c"
+    return (given,), (made,)
+
+
+depthwise_conv2d_infer_layout = conv2d_infer_layout

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import product
@@ -18,6 +19,8 @@ from tilewright.topi.utils import as_int, in_own_layout, shape_of
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
+
+__getattr__, __dir__ = elsewhere(__name__)
 
 
 def _to(v: PrimExpr, dtype: str) -> PrimExpr:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import normalize_axis, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.expr import Var
+
+__getattr__, __dir__ = elsewhere(__name__)
 
 SQNN_DISABLE, SQNN_INT8, SQNN_UINT8, SQNN_INT32 = range(4)
 SQNN_DTYPE_TO_CODE = {"disable": SQNN_DISABLE, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32}

@@ -53,7 +53,7 @@ def extent(axis: IterVar) -> int | None:
 
 
 class StageGraph:
-    """A schedule in which cheap stages are inlined.
+    """A schedule of outputs, or a schedule that nothing was done to, in which cheap stages are inlined.
 
     computed: the operations that get loops, producers first; those of a recurrence do not, as their loops belong to its steps.
     ends: of reductions, the element-wise operations that take their results, and whose loops are tiled in place of their own.
@@ -61,8 +61,8 @@ class StageGraph:
     """
 
     def __init__(self, outs: Any, windows_inlined: bool = False) -> None:
-        self.outputs = listed(outs)
-        self.schedule = te.create_schedule([t.op for t in self.outputs])
+        given = isinstance(outs, te.Schedule)
+        self.schedule = outs if given else te.create_schedule([t.op for t in listed(outs)])
         readers: dict[te.Operation, list[te.Operation]] = {}
         steps: set[te.Operation] = set()
         for stage in self.schedule.stages:

@@ -134,17 +134,31 @@ def base_anchors(
     stride: float, scales: Sequence[float], ratios: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
     """The anchors around element (0, 0), as in Faster R-CNN: one for each pair of ratio and scale."""
-    whole = stride - 1
-    centre = whole * 0.5
-    found = []
-    for ratio in ratios:
-        side = math.floor(stride * stride / ratio)
-        w0 = math.floor(math.sqrt(side) + 0.5)
-        h0 = math.floor(w0 * ratio + 0.5)
-        for scale in scales:
-            half_w, half_h = (w0 * scale - 1) * 0.5, (h0 * scale - 1) * 0.5
-            found.append((centre - half_w, centre - half_h, centre + half_w, centre + half_h))
-    return found
+    return [generate_anchor(ratio, scale, stride) for ratio in ratios for scale in scales]
+
+
+def generate_anchor(ratio: float, scale: float, base_size: float) -> tuple[float, float, float, float]:
+    """The corners (x, y, x, y) of an anchor of a ratio of height to width, `scale` times as large as an element of base_size squared."""
+    centre = (base_size - 1) * 0.5
+    side = math.floor(base_size * base_size / ratio)
+    w0 = math.floor(math.sqrt(side) + 0.5)
+    h0 = math.floor(w0 * ratio + 0.5)
+    half_w, half_h = (w0 * scale - 1) * 0.5, (h0 * scale - 1) * 0.5
+    return centre - half_w, centre - half_h, centre + half_w, centre + half_h
+
+
+def reg_bbox(x1: Any, y1: Any, x2: Any, y2: Any, dx: Any, dy: Any, dw: Any, dh: Any) -> tuple[Any, Any, Any, Any]:
+    """The corners of a box that is moved by dx and dy of its width and height, and grown by the exponentials of dw and dh."""
+    one, half = tir.const(1, x1.dtype), tir.const(0.5, x1.dtype)
+    width, height = x2 - x1 + one, y2 - y1 + one
+    cx, cy = x1 + half * (width - one) + dx * width, y1 + half * (height - one) + dy * height
+    half_w, half_h = half * (tir.exp(dw) * width - one), half * (tir.exp(dh) * height - one)
+    return cx - half_w, cy - half_h, cx + half_w, cy + half_h
+
+
+def reg_iou(x1: Any, y1: Any, x2: Any, y2: Any, dx1: Any, dy1: Any, dx2: Any, dy2: Any) -> tuple[Any, Any, Any, Any]:
+    """The corners of a box, each moved by its own distance."""
+    return x1 + dx1, y1 + dy1, x2 + dx2, y2 + dy2
 
 
 def multibox_detection(
@@ -207,15 +221,9 @@ def proposal(
         shift = [to(x, dtype) * c(feature_stride), to(y, dtype) * c(feature_stride)]
         x0, y0, x1, y1 = [v + shift[i % 2] for i, v in enumerate(corners)]
         dx, dy, dw, dh = [bbox_pred(b, kind * 4 + i, y, x) for i in range(4)]
-        if iou_loss:
-            found = [x0 + dx, y0 + dy, x1 + dw, y1 + dh]
-        else:
-            width, height = x1 - x0 + c(1), y1 - y0 + c(1)
-            cx, cy = x0 + c(0.5) * (width - c(1)) + dx * width, y0 + c(0.5) * (height - c(1)) + dy * height
-            half_w, half_h = c(0.5) * (tir.exp(dw) * width - c(1)), c(0.5) * (tir.exp(dh) * height - c(1))
-            found = [cx - half_w, cy - half_h, cx + half_w, cy + half_h]
+        moved = (reg_iou if iou_loss else reg_bbox)(x0, y0, x1, y1, dx, dy, dw, dh)
         limits = [im_info(b, 1) - c(1), im_info(b, 0) - c(1)]
-        found = [tir.max(tir.min(v, limits[i % 2]), c(0)) for i, v in enumerate(found)]
+        found = [tir.max(tir.min(v, limits[i % 2]), c(0)) for i, v in enumerate(moved)]
         least = im_info(b, 2) * c(rpn_min_size)
         small = tir.Or(found[2] - found[0] + c(1) < least, found[3] - found[1] + c(1) < least)
         score = tir.Select(small, c(-1), cls_prob(b, kinds + kind, y, x))

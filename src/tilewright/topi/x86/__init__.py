@@ -92,6 +92,8 @@ WITH_CFG: dict[str, tuple[str, Callable[..., Any]]] = {
     ),
 }  # fmt: skip
 """Parts of templates, which take their configuration."""
+LIBRARIES = ("_cblas", "_mkl", "_dnnl")
+"""Ends of names of templates whose schedules do not read their configuration."""
 
 SCHEDULES = """batch_norm binarize_pack binary_dense broadcast concatenate concatenate_cpu conv1d_ncw conv1d_nwc conv2d_nchw_int8
 conv2d_nhwc conv2d_transpose_nchw conv3d_transpose_ncdhw dense_dynamic elemwise group_conv1d_ncw group_conv1d_nwc group_conv2d_nchw
@@ -129,7 +131,12 @@ _DECLARED: dict[str, Any] = {
         name: named(form, name, words, (form.__doc__ or f"`{name}` for processors.").strip())
         for name, (words, form) in {**COMPUTES, **WITH_CFG}.items()
     },
-    **{f"schedule_{n}": template_schedule(f"schedule_{n}", f"{n}.x86", template_cpu) for n in TEMPLATES},
+    **{
+        f"schedule_{n}": template_schedule(
+            f"schedule_{n}", f"{n}.x86", template_cpu, "_ outs" if n.endswith(LIBRARIES) else "cfg outs"
+        )
+        for n in TEMPLATES
+    },
     **{
         f"schedule_{n}": template_schedule(f"schedule_{n}", f"{n}.x86", template_cpu)
         for n in ("batch_matmul_int8", "conv2d_nhwc_pack_int8", "group_conv2d_nchwc")

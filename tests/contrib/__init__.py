@@ -1,0 +1,1 @@
+"""Classic interfaces below `tilewright.contrib`."""
