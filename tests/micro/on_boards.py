@@ -139,6 +139,29 @@ def test_faults(name: str) -> None:
         works(module)
 
 
+@pytest.mark.parametrize("name", ["mps2_an500", "mps2_an385", "mps3_an547"])
+def test_faults_name_the_line_of_c(name: str) -> None:
+    """A function whose argument points nowhere."""
+    with micro.Session(name) as session:
+        module = micro.create_micro_mod(exp_plus(board(name).target("c")), session)
+        a, b, c = arrays(session)
+        broken = tvm.runtime._ffi.tensor_from_address(0x50000000, (8,), None, (2, 32, 1), session.device, c)
+        with pytest.raises(
+            DeviceFault, match=r"exp_plus faulted on .* address 0x500000\w\w, .*, line \d+ of the C source: c\[i0?\] = "
+        ) as error:
+            module["exp_plus"](a, b, broken)
+        assert "exp_f32" in error.value.line
+        module["exp_plus"](a, b, c)
+        mod, weights = network()
+        lib = relay.build(mod, board(name).target("c"), params=weights, executor=relay.backend.Executor("graph"))
+        model = MicroExecutor(micro.create_micro_mod(lib, session))
+        model._calls = [(symbol, [*addresses[:-1], 0x50000000]) for symbol, addresses in model._calls]
+        with pytest.raises(DeviceFault, match=r"relu faulted .*, line \d+ of the C source: \S") as error:
+            model.run()
+        # Vectors of Helium are stored at the end of a loop, whose line is then told.
+        assert "T_relu[" in error.value.line or name == "mps3_an547"
+
+
 @pytest.mark.parametrize("name", ["mps2_an500", "mps3_an547"])
 def test_fault_names_address(name: str) -> None:
     with micro.Session(name) as session:
@@ -178,6 +201,37 @@ def test_deferred_calls_run_when_a_result_is_read() -> None:
         with pytest.raises(MicroError, match="refuses failed"):
             session.synchronize()
         assert counter.numpy()[0] == 51 + 3 * session.batch.most  # what comes behind an error does not run
+
+
+def test_faults_of_deferred_calls_name_the_call() -> None:
+    with micro.Session(micro.generate_config("mps2_an500", deferred=True, timeout=0.5)) as session:
+        module = kernels(session)
+        counter = tvm.nd.array(np.array([0], "int32"), session.device)
+        for wrong, error in (("undefined", DeviceFault), ("endless", DeviceTimeout)):
+            module["adds"](counter)
+            module["adds"](counter)
+            module[wrong]()
+            module["adds"](counter)
+            with pytest.raises(error, match=f"^{wrong} "):
+                counter.numpy()
+        assert counter.numpy()[0] == 4
+
+
+def test_time_evaluator() -> None:
+    with micro.Session(micro.generate_config("mps2_an500", instruction_shift=6)) as session:
+        module = kernels(session)
+        counter = tvm.nd.array(np.array([0], "int32"), session.device)
+        module.time_evaluator("adds", session.device, number=7, repeat=3, f_preproc="adds")(counter)
+        assert counter.numpy()[0] == 24
+        counter.copyfrom(np.array([0], "int32"))
+        result = module.time_evaluator("adds", session.device, number=1, min_repeat_ms=1)(counter)
+        assert result.mean * int(counter.numpy()[0]) > 1e-3
+        with pytest.raises(ValueError, match="number and repeat must be 1 at least, but are 0 and 1"):
+            module.time_evaluator("adds", session.device, number=0)
+        with pytest.raises(ValueError, match="cache_flush_bytes is for machines with caches"):
+            module.time_evaluator("adds", session.device, cache_flush_bytes=1)
+        with pytest.raises(AttributeError, match="has no function 'add'; nearest: adds"):
+            module.time_evaluator("add", session.device)
 
 
 def rate(session: Session, module: MicroModule, count: int) -> float:

@@ -13,9 +13,11 @@ import pytest
 from tests.micro.boards import exp_plus
 from tilewright.codegen.llvm.native.target_machine import compile_object
 from tilewright.micro.board import board
+from tilewright.micro.device_runtime import compile_files
 from tilewright.micro.errors import LinkError
 from tilewright.micro.linking import arm, riscv
 from tilewright.micro.linking.elf import ElfObject
+from tilewright.micro.linking.lines import line_at, line_rows
 from tilewright.micro.linking.link import Image, Place, link
 from tilewright.runtime.linking.export import library_objects
 from tilewright.runtime.linking.symbol_file import ElfFile
@@ -243,3 +245,38 @@ def test_branches_of_riscv(kind: int) -> None:
         distance = rng.randrange(-(1 << bits - 1), 1 << bits - 1) & ~1
         assert riscv.apply(code, 0, 0x1000, kind, 0x1000 + distance, no_limit)
         assert decoders[kind](struct.unpack("<I", code)[0]) == distance & ((1 << bits) - 1)
+
+
+LINES = b"""
+int helper(int a);
+static inline int inlined(int a) { return *(volatile int*)(a + 4); }
+
+int faulty(int a);
+int faulty(int a) {
+  int b = helper(a);
+  b += inlined(b);
+  return b * 3;
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+@pytest.mark.parametrize("name", BOARDS)
+def test_lines_of_source(name: str, version: str) -> None:
+    """Every address of a function has a line; damaged tables say nothing."""
+    options = ("-O1", "-ffunction-sections", "-gline-tables-only", version)
+    o = compile_files(board(name), [("faulty.c", LINES)], options)
+    image = link(o, ["faulty"], at_start(START), {"helper": 0x1401})
+    place = next(p for p in image.places if p.name == "faulty")
+    found = [image.line_at(a) for a in range(place.address, place.address + place.size, 2)]
+    assert {line for line in found if line} <= {3, 6, 7, 8, 9, 10} and {3, 7, 9} <= set(found)
+    rows = line_rows(image.debug["faulty.c"])
+    assert 3 not in {line_at(rows, a, {3}) for a in range(place.address, place.address + place.size, 2)}
+    assert found.count(None) <= 1 and image.line_at(0x9000) is None
+    data, rng = image.debug["faulty.c"], random.Random(6)
+    for _ in range(300):
+        broken = bytearray(data[: rng.randrange(len(data))])
+        for _ in range(3):
+            if broken:
+                broken[rng.randrange(len(broken))] = rng.randrange(256)
+        assert isinstance(line_rows(bytes(broken)), list)

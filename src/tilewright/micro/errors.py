@@ -29,14 +29,23 @@ class DeviceFault(MicroError):
     """The processor stopped at a fault.
 
     reason: what fault it was. function: the name of the function it stopped in; "" where none is known. pc: its address. address: the
-    memory that was accessed; None where that is not known. registers: all registers by name.
+    memory that was accessed; None where that is not known. registers: all registers by name. line: the line of C, with its number; "" for
+    code of LLVM.
     """
 
     def __init__(
-        self, message: str, reason: str, function: str, pc: int, address: int | None, registers: dict[str, int]
+        self,
+        message: str,
+        reason: str,
+        function: str,
+        pc: int,
+        address: int | None,
+        registers: dict[str, int],
+        line: str = "",
     ) -> None:
         super().__init__(message)
-        self.reason, self.function, self.pc, self.address, self.registers = reason, function, pc, address, registers
+        self.reason, self.function, self.pc, self.address = reason, function, pc, address
+        self.registers, self.line = registers, line
 
 
 __all__ = ["BoardError", "ConnectionLost", "DeviceFault", "DeviceTimeout", "LinkError", "MicroError"]

@@ -83,9 +83,9 @@ def riscv_fault(remote: Remote) -> Fault:
     return Fault("trap", reason, pc, value if cause in (1, 4, 5, 6, 7) else None, registers, 0)
 
 
-def fault_error(name: str, board: str, fault: Fault, function: str, stack: Section) -> DeviceFault:
-    """The error of a fault. name: what was called; function: what the program counter was in, "" where that is not known."""
-    place = f" in {function}" if function else ""
+def fault_error(name: str, board: str, fault: Fault, function: str, line: str, stack: Section) -> DeviceFault:
+    """The error of a fault. name: what was called; function, line: what the program counter was in, "" where that is not known."""
+    place = (f" in {function}" if function else "") + (f", {line}" if line else "")
     reason = fault.reason
     if fault.frame and fault.frame < stack.start:
         reason = f"the stack overflowed its {stack.size} bytes ({reason})"
@@ -93,7 +93,7 @@ def fault_error(name: str, board: str, fault: Fault, function: str, stack: Secti
     listed = " ".join([f"{n}={value:#x}" for n, value in fault.registers.items() if n != "pc"])
     return DeviceFault(
         f"{name} faulted on {board}: {fault.name}: {reason}{touched}, at pc={fault.pc:#010x}{place}\n{listed}",
-        reason, function, fault.pc, fault.address, fault.registers,
+        reason, function, fault.pc, fault.address, fault.registers, line,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -119,28 +120,64 @@ class MicroModule:
         self._functions.clear()
 
     def time_evaluator(
-        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_ignored: Any
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | Callable[..., Any] = "",
     ) -> Callable[..., BenchmarkResult]:
         """A function that measures calls by the device's own clock: `number` runs make one result, `repeat` results are taken; seconds are
-        ticks by the clock of the board's description. Under QEMU ticks mean something with instruction_shift only."""
+        ticks by the clock of the board's description. Under QEMU ticks mean something with instruction_shift only.
+
+        min_repeat_ms: milliseconds of the device that a result takes at least, for which `number` grows. f_preproc: a function of this
+        module, by name, or of Python, which is called with the arguments before each repeat. Raises ValueError for numbers below 1, and for
+        cache_flush_bytes: boards have no caches that calls of others fill.
+        """
+        if number < 1 or repeat < 1:
+            raise ValueError(f"number and repeat must be 1 at least, but are {number} and {repeat}")
+        if cache_flush_bytes:
+            raise ValueError("cache_flush_bytes is for machines with caches; a board runs nothing but the function")
         function, session = self.get_function(func_name), self.session
+        before = self.get_function(f_preproc) if isinstance(f_preproc, str) and f_preproc else f_preproc
 
         def measure(*args: Any) -> BenchmarkResult:
-            values, results = function.values(args), []
-            for _ in range(repeat):
-                ticks, left = 0, max(number, 1)
-                while left:
-                    session.synchronize()
-                    some = min(left, session.batch.most // 2 or 1)
-                    for _ in range(some):
-                        session.submit(function.name, function.address, function.kind, values, args)
-                    session.synchronize()
-                    ticks += session.ticks
-                    left -= some
-                results.append(ticks / max(number, 1) / session.board.clock_hz)
+            values, results, count = function.values(args), [], number
+            for k in range(repeat):
+                if callable(before):
+                    before(*args)
+                if k and cooldown_interval_ms and k % max(repeats_to_cooldown, 1) == 0:
+                    time.sleep(cooldown_interval_ms / 1000)
+                ticks = self._ticks(function, values, args, count)
+                for _ in range(limit_zero_time_iterations):
+                    if ticks * 1000 >= min_repeat_ms * session.board.clock_hz:
+                        break
+                    count = max(
+                        2 * count, int(1.1 * count * min_repeat_ms * session.board.clock_hz / max(1000 * ticks, 1))
+                    )
+                    ticks = self._ticks(function, values, args, count)
+                results.append(ticks / count / session.board.clock_hz)
             return BenchmarkResult(results)
 
         return measure
+
+    def _ticks(self, function: MicroFunction, values: list[Any], args: tuple[Any, ...], count: int) -> int:
+        """Ticks of so many calls."""
+        session, ticks = self.session, 0
+        while count:
+            session.synchronize()
+            some = min(count, session.batch.most // 2 or 1)
+            for _ in range(some):
+                session.submit(function.name, function.address, function.kind, values, args)
+            session.synchronize()
+            ticks += session.ticks
+            count -= some
+        return ticks
 
 
 def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
@@ -159,7 +196,15 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
         raise TypeError(
             f"create_micro_mod takes a module of tvm.build or a model of relay.build, but was given {type(c_mod).__name__}"
         )
-    return module_of(session, objects_for(session.board, library_objects([c_mod.source], prefix="")))
+    if c_mod.imported_modules:
+        raise MicroError(
+            f"the module imports {len(c_mod.imported_modules)} others, which run elsewhere; a device takes code of its processor alone"
+        )
+    module = module_of(session, objects_for(session.board, library_objects([c_mod.source], prefix="")))
+    if c_mod.source.type_key == "c":
+        text = c_mod.get_source("c")
+        module.image.sources = {p.name: text for p in module.image.places if p.is_function}
+    return module
 
 
 def module_of(session: Session, objects: Sequence[ElfObject]) -> MicroModule:
@@ -187,6 +232,10 @@ def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
     roots = [name for name in [*kernels, facts.get("entry"), CONSTANTS] if name in defined]
     image = session.load(objects, roots)
     functions = {name: (image.symbols[name], tasks.KERNEL) for name in roots if name != CONSTANTS}
+    if lib.target.kind.name == "c":
+        for kernel in facts["kernels"]:
+            text = lib.kernel_source(kernel["name"], "c")
+            image.sources |= {kernel["symbol"]: text, f"{kernel['symbol']}_impl": text}
     return MicroModule(session, image, functions, facts)
 
 

@@ -202,6 +202,17 @@ class Session:
         self.images.append(image)
         return image
 
+    def source_line(self, address: int) -> str:
+        """The line of C that an address belongs to, with its number; "" where that is not known."""
+        address &= ~1
+        for image in self.images:
+            function, line = image.function_at(address), image.line_at(address)
+            if function is not None and line is not None:
+                text = image.sources.get(function.name, "").splitlines()
+                said = f": {text[line - 1].strip()}" if 0 < line <= len(text) else ""
+                return f"line {line} of the C source{said}"
+        return ""
+
     def unload(self, image: Image) -> None:
         """Gives the sections of code back."""
         for memory, address in image.owned:
@@ -385,7 +396,9 @@ class Session:
             fault = cortex_m_fault(remote, not self.board.triple.startswith("thumbv6m"))
         else:
             fault = riscv_fault(remote)
-        error = fault_error(name, self.board.name, fault, self.function_at(fault.pc), self.layout["stack"])
+        error = fault_error(
+            name, self.board.name, fault, self.function_at(fault.pc), self.source_line(fault.pc), self.layout["stack"]
+        )
         self._recover()
         return error
 

@@ -107,7 +107,9 @@ def _text(data: bytes, at: int) -> str:
 
 
 def _kind(name: str, kind: int, flags: int) -> str:
-    """The kind of a section of KINDS; "" for what a device does not hold, such as tables for exceptions."""
+    """The kind of a section of KINDS; "debug" for lines of source, "" for what a device does not hold, such as tables for exceptions."""
+    if name == ".debug_line" and kind == _PROGBITS:
+        return "debug"
     if not flags & _ALLOC or kind not in (_PROGBITS, _NOBITS, _INIT_ARRAY) or name.startswith(".eh_frame"):
         return ""
     if name == ".vectors":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.micro.errors import LinkError
 from tilewright.micro.linking import arm, riscv
 from tilewright.micro.linking.elf import ARM, KINDS, ElfObject, Relocation, Section, Symbol
+from tilewright.micro.linking.lines import line_at, line_rows
 
 Place = Callable[[str, int, int], int]
 """Takes a kind of sections (elf.KINDS), bytes and an alignment; returns an address in the device's memory."""
@@ -37,6 +38,10 @@ class Image:
         self.sizes: dict[str, int] = {}
         self.sections: list[tuple[str, str, int]] = []
         """(object, section, address) of all sections that were kept."""
+        self.sources: dict[str, str] = {}
+        """Texts of C by function, where they are known."""
+        self.debug: dict[str, bytes] = {}
+        """By object, its section of lines of source, with addresses of the device."""
         self.gaps: list[tuple[int, int]] = []
         """Data within code (literals): from where, and to where."""
         self.words: dict[str, int] = {}
@@ -46,6 +51,16 @@ class Image:
         self.taken: dict[int, set[str]] = {}
         """Addresses that code or data name other than by calls, so that pointers may lead there; and the objects that do so. Vectors do not
         count."""
+
+    def line_at(self, address: int) -> int | None:
+        """The line of source of an address; None where its object has no lines. Definitions by macros are passed over."""
+        function = self.function_at(address)
+        data = self.debug.get(function.object) if function is not None else None
+        if function is None or not data:
+            return None
+        text = self.sources.get(function.name, "").splitlines()
+        macros = {k for k, line in enumerate(text, 1) if line.startswith("TW_") and "{" not in line}
+        return line_at(line_rows(data), address, macros)
 
     def content(self, address: int, size: int) -> bytes:
         """Bytes of the image. Raises LinkError for addresses outside of it."""
@@ -186,6 +201,18 @@ class _Linker:
                 if r.kind not in self.rules.NOTHING:
                     self._one(o, section, code, base, r, distances, image)
 
+    def lines(self, image: Image) -> None:
+        """Relocates the lines of source of all objects of which something is kept."""
+        for number in {n for n, _ in self.kept}:
+            o = self.objects[number]
+            for section in o.sections:
+                if section.kind == "debug":
+                    data = bytearray(section.data)
+                    for r in section.relocations:
+                        if r.kind not in self.rules.NOTHING:
+                            self._one(o, section, data, 0, r, {}, image)
+                    image.debug[o.name] = bytes(data)
+
     def _distances(self, o: ElfObject, section: Section, base: int) -> dict[int, int]:
         """By offset of an upper half of RISC-V, the distance that its lower halves complete."""
         found = {}
@@ -211,7 +238,7 @@ class _Linker:
                     f" than {bits} bits say; place both nearer"
                 )
 
-        if r.kind not in self.rules.BRANCHES and section.kind != "vectors":
+        if r.kind not in self.rules.BRANCHES and section.kind not in ("vectors", "debug"):
             image.taken.setdefault(target, set()).add(o.name)
         if r.kind in self.rules.GOT:
             target = self.words[self._word(o, s)]
@@ -303,6 +330,7 @@ def link(
     image = Image()
     contents = linker.place(place, image)
     linker.relocate(contents, image)
+    linker.lines(image)
     linker.collect(contents, image)
     return image
 

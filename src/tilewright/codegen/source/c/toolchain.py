@@ -16,6 +16,7 @@ from tilewright.runtime.linking.c_source import (
 from tilewright.runtime.linking.zig import zig_cpu
 from tilewright.support.object_kind import ELF, ObjectKind
 from tilewright.target import Target
+from tilewright.target.triples import is_bare
 
 MATH = ("-std=c99", "-fwrapv", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
 """Integers wrap around; products and sums are fused; floating point exceptions and errno are not used."""
@@ -35,7 +36,9 @@ def _command(target: Target) -> list[str]:
 def _flags(target: Target) -> list[str]:
     """The flags for a target, except for the level of optimisation."""
     zig = any(["zig" in part for part in _command(target)])
-    return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all", "-g0"] if zig else [])]
+    # What runs on a board tells its line where it faults.
+    lines = "-gline-tables-only" if is_bare(target.triple) else "-g0"
+    return [*MATH, *machine_options(target, zig), *(["-fno-sanitize=all", lines] if zig else [])]
 
 
 def flags_text(target: Target) -> str:

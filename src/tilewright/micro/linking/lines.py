@@ -1,0 +1,125 @@
+"""Lines of source by address: the line number programs of DWARF 2 to 5 (section 6.2 of the standard), as compilers write them for 32
+bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from typing import NamedTuple
+
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
+_END_SEQUENCE, _SET_ADDRESS = 1, 2
+
+
+class Row(NamedTuple):
+    """From an address on, code is of a line. file: 0 for the source itself, others for what it includes. line: 0 where nothing is known."""
+
+    address: int
+    line: int
+    file: int
+
+
+class _Program:
+    """A line number program."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        length, self.version = struct.unpack_from("<IH", data, at)
+        self.end = at + 4 + length
+        k = at + 6 + (2 if self.version >= 5 else 0)
+        (header,) = struct.unpack_from("<I", data, k)
+        self.at: int = k + 4 + header
+        k += 4
+        self.least = data[k]
+        k += 3 if self.version >= 4 else 2
+        self.base = struct.unpack_from("<b", data, k)[0]
+        self.range, self.opcodes = data[k + 1], data[k + 2]
+        self.lengths = data[k + 3 : k + 2 + self.opcodes]
+        self.data = data
+        # The source is file 1, or 0 from version 5 on, where 1 is usually the same again.
+        self.own = {0, 1} if self.version >= 5 else {1}
+
+    def _number(self, signed: bool = False) -> int:
+        """A number of LEB128."""
+        value = shift = 0
+        while True:
+            byte = int(self.data[self.at])
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value - (1 << shift) if signed and byte & 0x40 else value
+
+    def rows(self) -> list[Row]:
+        """The rows of the program."""
+        found: list[Row] = []
+        address, line, file = 0, 1, 1
+
+        def add() -> None:
+            found.append(Row(address, line, 0 if file in self.own else file))
+
+        while self.at < self.end:
+            opcode = self.data[self.at]
+            self.at += 1
+            if opcode >= self.opcodes:
+                step = opcode - self.opcodes
+                address += step // self.range * self.least
+                line += self.base + step % self.range
+                add()
+            elif opcode == 0:
+                size = self._number()
+                kind, following = self.data[self.at], self.at + size
+                if kind == _SET_ADDRESS:
+                    (address,) = struct.unpack_from("<I", self.data, self.at + 1)
+                elif kind == _END_SEQUENCE:
+                    found.append(Row(address, 0, 0))
+                    address, line, file = 0, 1, 1
+                self.at = following
+            elif opcode == _COPY:
+                add()
+            elif opcode == _ADVANCE_PC:
+                address += self._number() * self.least
+            elif opcode == _ADVANCE_LINE:
+                line += self._number(signed=True)
+            elif opcode == _SET_FILE:
+                file = self._number()
+            elif opcode == _CONST_ADD_PC:
+                address += (255 - self.opcodes) // self.range * self.least
+            elif opcode == _FIXED_ADVANCE_PC:
+                address += struct.unpack_from("<H", self.data, self.at)[0]
+                self.at += 2
+            else:
+                for _ in range(self.lengths[opcode - 1]):
+                    self._number()
+        return found
+
+
+def line_rows(data: bytes) -> list[Row]:
+    """The rows of a section .debug_line whose addresses are relocated. Empty for sections that are damaged."""
+    found: list[Row] = []
+    at = 0
+    try:
+        while at + 12 < len(data):
+            program = _Program(data, at)
+            found += program.rows()
+            at = program.end
+    except (struct.error, IndexError, ZeroDivisionError):
+        return []
+    return found
+
+
+def line_at(rows: list[Row], address: int, passed: Collection[int] = ()) -> int | None:
+    """The line that an address belongs to. Where code is of something that was included, or of lines that are passed over, it is
+    inlined; the line before that is told. None where the rows do not hold the address."""
+    best: int | None = None
+    for row, following in zip(rows, rows[1:], strict=False):
+        if row.line == 0:
+            best = None
+            continue
+        if row.file == 0 and row.line not in passed:
+            best = row.line
+        if row.address <= address < following.address:
+            return best
+    return None
+
+
+__all__ = ["Row", "line_at", "line_rows"]
