@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -26,30 +26,11 @@ from tilewright.relay.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.relay.transform.simplify import filled_operands as filled_operands
+from tilewright.relay.transform.simplify.rules import operand, rule, rules_of
 from tilewright.topi.transform import slice_bounds
 
 RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape", "reshape_like")
-
-Rule = Callable[[Call], Expr | None]
-_rules: dict[str, list[Rule]] = {}
-
-
-def rule(*keys: str) -> Callable[[Rule], Rule]:
-    """Registers a rewrite for calls of these operators."""
-
-    def add(f: Rule) -> Rule:
-        for key in keys:
-            _rules.setdefault(key, []).append(f)
-        return f
-
-    return add
-
-
-def operand(call: Call, i: int = 0) -> Call:
-    """Argument `i`, which was tested to be a call."""
-    e = call.args[i]
-    assert isinstance(e, Call)
-    return e
 
 
 @rule(*RESHAPES)
@@ -357,7 +338,7 @@ def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 def simplify_call(call: Call) -> Expr | None:
     """The first simpler form that a rule or the operator's card finds; None if there is none."""
-    for f in _rules.get(call.operator.name, ()):
+    for f in rules_of(call.operator.name):
         found = f(call)
         if found is not None:
             return found
@@ -369,4 +350,4 @@ def SimplifyExpr() -> Pass:
     return typed_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
 
 
-__all__ = ["SimplifyExpr", "TensorType", "four_sides", "permutation", "rule", "simplify_call"]
+__all__ = ["SimplifyExpr", "TensorType", "four_sides", "permutation", "simplify_call"]
