@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench bench-gpu fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-vta test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench bench-gpu fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -49,6 +49,12 @@ test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels,
 test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
 	DEVICE_TARGET="cuda -arch=sm_$$($(BIN)/python -c 'import tilewright as tvm; print(tvm.cuda(0).compute_version.replace(".", ""))')" \
 	  $(BIN)/python -m pytest -q tests/codegen/device/on_devices.py
+
+test-vta: $(VENV)/.extra-test  ## random programs and layers for the accelerator: COUNT of each, from SEED on (minutes)
+	$(BIN)/python -m pytest -q tests/vta
+	$(BIN)/python -m tests.vta.fuzz --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED) --target tsim
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
 	$(BIN)/python -m tests.codegen.llvm.every_float

@@ -112,7 +112,7 @@ def test_refusals(signed: list[str]) -> None:
     with pytest.raises(TVMError, match="^target kind 'hybrid' has a code generator; pass override=True to replace it$"):
         register_back_end(Signed())
     register_back_end(Signed(), override=True)
-    kinds = "c, cuda, hybrid, interp, llvm, metal, nvptx, opencl"
+    kinds = "c, cuda, ext_dev, hybrid, interp, llvm, metal, nvptx, opencl"
     text = f"^relay.build: there is no code generator for target kind 'vulkan'; there are ones for {kinds}$"
     with pytest.raises(TVMError, match=text):
         back_end_of(Target("vulkan"), "relay.build")

@@ -183,6 +183,7 @@ _BACK_ENDS: dict[str, BackEnd | LazyBackEnd] = {
     "nvptx": LazyBackEnd("tilewright.codegen.llvm.nvptx", toolchain="tilewright.codegen.llvm_version"),
     "opencl": LazyBackEnd("tilewright.codegen.source.opencl.backend"),
     "metal": LazyBackEnd("tilewright.codegen.source.metal.backend"),
+    "ext_dev": LazyBackEnd("tilewright.vta.compiler.back_end", toolchain="tilewright.vta.compiler.back_end"),
 }
 """Kind of target -> its code generator."""
 

@@ -92,6 +92,7 @@ OPTIONS: dict[str, Kind] = {
     "relay.plans": str,
     "relay.remove_standalone_reshapes.enable": bool,
     "testing.immutable_module": bool,
+    "vta.debug_flag": int,
 }
 """Every option that a program may set. Those that choose between ways of which this package has one change nothing."""
 

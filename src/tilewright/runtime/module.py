@@ -225,7 +225,7 @@ class Module(_ffi.Object):
         source = self._exportable()
         fmt = fmt or Path(file_name).suffix.lstrip(".")
         if fmt in ("o", "obj"):
-            if len(source.objects) == 1:
+            if len(source.objects) == 1 and not source.with_imports:
                 write_whole(file_name, source.objects[0])
                 return
             with tempfile.TemporaryDirectory() as folder:

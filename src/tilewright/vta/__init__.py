@@ -8,6 +8,9 @@ lazy.declare(
     __name__,
     {
         "Configuration": f"{__name__}.configuration:Configuration",
+        "build": f"{__name__}.build_module:build",
+        "build_config": f"{__name__}.build_module:build_config",
+        "lower": f"{__name__}.build_module:lower",
         "Environment": f"{__name__}.environment:Environment",
         "get_env": f"{__name__}.environment:get_env",
         "download_bitstream": f"{__name__}.bitstream:download_bitstream",

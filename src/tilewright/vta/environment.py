@@ -13,6 +13,7 @@ from tilewright.target import vta as vta_target
 from tilewright.vta import config_fields
 from tilewright.vta.configuration import MEMORIES
 from tilewright.vta.isa.tables import ALU_OPS
+from tilewright.vta.names import ACC_SCOPE, INP_SCOPE, WGT_SCOPE
 
 _HOSTS = {
     "pynq": "llvm -mtriple=armv7-none-linux-gnueabihf",
@@ -80,9 +81,12 @@ class Environment:
 
     current: ClassVar[Environment | None] = None
 
-    inp_scope = "local.inp_buffer"
-    wgt_scope = "local.wgt_buffer"
-    acc_scope = "local.acc_buffer"
+    inp_scope, wgt_scope, acc_scope = INP_SCOPE, WGT_SCOPE, ACC_SCOPE
+
+    dma_copy = "dma_copy"
+    """The pragma of copies; the compiler finds them without it, too."""
+    alu = "alu"
+    """The pragma of arithmetic between accumulators; the compiler finds it without it, too."""
 
     MAX_XFER = 1 << 22
     DEBUG_DUMP_INSN, DEBUG_DUMP_UOP, DEBUG_SKIP_READ_BARRIER, DEBUG_SKIP_WRITE_BARRIER = [1 << n for n in range(1, 5)]
@@ -109,6 +113,8 @@ class Environment:
             f"int{c.width(m)}" for m in ("inp", "wgt", "acc", "out")
         )
         self._dev: DevContext | None = None
+        self._mock: Environment | None = None
+        self._is_mock = False
         self._outer: list[Environment | None] = []
 
     @property
@@ -122,6 +128,23 @@ class Environment:
         if self._dev is None:
             self._dev = DevContext(self)
         return self._dev
+
+    @property
+    def gemm(self) -> Any:
+        """The tensor intrinsic of a step of a product (`vta.intrin.gemm`)."""
+        from tilewright.vta import intrin
+
+        return intrin.gemm(self, self._is_mock)
+
+    @property
+    def mock(self) -> Environment:
+        """The same environment, whose products do nothing: for trying schedules."""
+        if self._is_mock:
+            return self
+        if self._mock is None:
+            self._mock = Environment(self.cfg_dict)
+            self._mock._is_mock = True
+        return self._mock
 
     @property
     def target(self) -> Target:

@@ -47,6 +47,8 @@ class ModuleSource:
         """Makes the object that registers symbols with the runtime when a program that holds it starts."""
         self.looked_up: Sequence[str] = ()
         """Symbols of the objects that the runtime looks up, besides those that begin with its own names."""
+        self.with_imports = False
+        """Whether an object that is saved holds the code of imported modules, too."""
         self.system_lib = False
         """Whether each library that is written registers itself; static libraries always do."""
         self.prefix = ""

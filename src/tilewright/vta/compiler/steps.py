@@ -1,0 +1,83 @@
+"""Steps of gemm and alu as micro-ops and two loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.vta.isa.layout import Layout
+from tilewright.vta.isa.program import Uop
+
+Array = np.ndarray[Any, Any]
+
+
+class Loops(NamedTuple):
+    """Micro-ops, trips of the outer and the inner loop, and the factors of dst, src and wgt for each."""
+
+    uops: tuple[Uop, ...]
+    out: int
+    inner: int
+    factors_out: tuple[int, int, int]
+    factors_in: tuple[int, int, int]
+
+
+def _nested(deltas: Array, most: int) -> tuple[int, int, Array, Array] | None:
+    """Offsets as i * a + j * b with non-negative factors: (trips of i, trips of j, a, b)."""
+    count, zero = len(deltas), np.zeros(3, np.int64)
+    if count == 1:
+        return 1, 1, zero, zero
+    b = deltas[1]
+    straight = (deltas == np.arange(count)[:, None] * b).all(axis=1)
+    inner = count if straight.all() else int(np.argmin(straight))
+    if count % inner or max(inner, count // inner) > most:
+        return None
+    a = deltas[inner] if inner < count else zero
+    grid = np.arange(count // inner)[:, None, None] * a + np.arange(inner)[None, :, None] * b
+    if (grid.reshape(count, 3) != deltas).any() or (a < 0).any() or (b < 0).any():
+        return None
+    return count // inner, inner, a, b
+
+
+def _fitted(steps: Array, layout: Layout, names: tuple[str, ...], kind: str) -> Loops | None:
+    """All steps as one instruction with the fewest micro-ops, if there is one."""
+    places = {p.field.name: p for p in layout.instructions[kind]}
+    count = len(steps)
+    for k in [k for k in range(1, min(count, layout.config.depth("uop")) + 1) if count % k == 0]:
+        rows = steps.reshape(count // k, k, 3)
+        deltas = rows - rows[0]
+        if (deltas != deltas[:, :1]).any():
+            continue
+        found = _nested(deltas[:, 0], places["iter_in"].high)
+        if found is None:
+            continue
+        out, inner, a, b = found
+        if all(
+            [
+                a[n] <= places[f"{x}_factor_out"].high and b[n] <= places[f"{x}_factor_in"].high
+                for n, x in enumerate(names)
+            ]
+        ):
+            uops = tuple([Uop(*map(int, u)) for u in rows[0]])
+            return Loops(uops, out, inner, (int(a[0]), int(a[1]), int(a[2])), (int(b[0]), int(b[1]), int(b[2])))
+    return None
+
+
+def as_loops(steps: Array, layout: Layout, kind: str) -> Iterator[Loops]:
+    """Steps, in their order, as instructions. steps: rows of (dst, src, wgt); kind: "gemm" or "alu", whose micro-ops have no wgt."""
+    names = ("dst", "src", "wgt") if kind == "gemm" else ("dst", "src")
+    waiting = [steps]
+    while waiting:
+        part = waiting.pop()
+        if len(part) == 0:
+            continue
+        found = _fitted(part, layout, names, kind)
+        if found is not None:
+            yield found
+            continue
+        half = len(part) // 2
+        waiting += [part[half:], part[:half]]
+
+
+__all__ = ["Loops", "as_loops"]
