@@ -249,3 +249,23 @@ def test_what_is_no_sketch(tmp_path: Path) -> None:
         micro.export_arduino(built("mps2_an500", "c", "bare"), tmp_path / "1 sketch")
     with pytest.raises(MicroError, match="for the target c and the executor aot"):
         micro.export_arduino(built("mps2_an500", "llvm", "aot"), tmp_path / "sketch")
+
+
+@pytest.mark.parametrize("how", [BARE, {"executor": relay.backend.Executor("aot")}])
+def test_memories_that_the_build_was_told_of(how: dict[str, Any], tmp_path: Path) -> None:
+    """relay.build chooses among the memories of a board; the project places the pools there."""
+    mod, weights = network()
+    slow = {"name": "slow", "start": 0x60000000, "size": 0x40000, "kind": "ram"}
+    found = board(tiny(0x10000, 1024, others=[slow]))
+    target = found.target()
+    lib = relay.build(mod, target, params=weights, mod_name="net", **found.memory_pools(target), **how)
+    assert lib.metadata["memory_pools"] == {"workspace": "slow", "constants": "flash"}
+    report = export_project(lib, found, tmp_path, check=False)
+    assert report.memories[-1].region.name == "slow" and report.memories[-1].parts == {"workspace": report.workspace}
+    script = (tmp_path / "board.ld").read_text()
+    symbol = "workspace_slow" if how is BARE else "tvmgen_net_workspace"
+    assert f".pool.workspace (NOLOAD) : ALIGN(64) {{ *(.bss.{symbol}) }} > slow" in script
+    with pytest.raises(BoardError, match="the board microbit has no memory 'slow'; it has flash, ram"):
+        firmware_report(lib, "microbit")
+    moved = firmware_report(lib, found, {"workspace": "ram"})
+    assert moved.memories[1].parts["workspace"] == moved.workspace

@@ -11,6 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tilewright.ir.memory_pools import (
+    ConstantMemoryPools,
+    ConstantPoolInfo,
+    PoolInfoProperties,
+    WorkspaceMemoryPools,
+    WorkspacePoolInfo,
+)
 from tilewright.micro.errors import BoardError
 from tilewright.target import Target
 from tilewright.target import micro as micro_target
@@ -103,6 +110,25 @@ class Board:
         given = [f"-mattr={','.join(self.mattr)}"] if self.mattr else []
         text = str(micro_target(self.model, [*given, *([options] if options else [])]))
         return Target(text if kind == "c" else text.replace("c ", "llvm ", 1))
+
+    def memory_pools(self, target: Target) -> dict[str, Any]:
+        """Arguments of relay.build that name the board's memories: the workspace goes into the first RAM that holds it, constants into
+        the first memory that holds them, those of firmware first. target: that of the model."""
+
+        def ordered(first: Region, kinds: Sequence[str]) -> list[Region]:
+            return [first, *[r for r in self.memory if r != first and r.kind in kinds]]
+
+        def facts(r: Region) -> PoolInfoProperties:
+            return PoolInfoProperties(size_hint_bytes=r.size, clock_frequency_hz=self.clock_hz)
+
+        return {
+            "workspace_memory_pools": WorkspaceMemoryPools(
+                tuple([WorkspacePoolInfo(r.name, [target], facts(r)) for r in ordered(self.data, ("ram",))])
+            ),
+            "constant_memory_pools": ConstantMemoryPools(
+                tuple([ConstantPoolInfo(r.name, [target], [], facts(r)) for r in ordered(self.code, KINDS)])
+            ),
+        }
 
     @property
     def architecture(self) -> str:

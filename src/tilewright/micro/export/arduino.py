@@ -9,7 +9,7 @@ from pathlib import Path
 from tilewright.codegen.source.c.interface import Interface
 from tilewright.micro.device_runtime import source_folder
 from tilewright.micro.errors import MicroError
-from tilewright.micro.export.sources import interface_of
+from tilewright.micro.export.sources import given_by_program, interface_of
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.support.files import write_whole
 
@@ -19,6 +19,7 @@ SKETCH = """\
 #include "micro.h"
 
 {memories}
+
 // For kernels whose temporaries are too large for the stack.
 static uint8_t temporaries[16] __attribute__((aligned(16)));
 
@@ -30,7 +31,7 @@ void setup() {{
 void loop() {{
 {structs}
   unsigned long begun = micros();
-  int32_t code = {name}_run(&inputs, &outputs);
+  int32_t code = {call};
   unsigned long taken = micros() - begun;
   Serial.print("code ");
   Serial.print(code);
@@ -75,17 +76,10 @@ def export_arduino(lib: ExecutorFactoryModule, folder: str | os.PathLike[str]) -
 
 
 def _sketch(interface: Interface) -> str:
-    name, upper = interface.name, interface.name.upper()
-    both = (("input", interface.inputs), ("output", interface.outputs))
-    memories = [
-        f"static uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}_SIZE] __attribute__((aligned(64)));  // {t.comment}\n"
-        for kind, of in both for t in of
-    ]  # fmt: skip
-    structs = [
-        f"  struct {name}_{kind}s {kind}s = {{{', '.join([f'{kind}_{t.member}' for t in of]) or 'nullptr'}}};"
-        for kind, of in both
-    ]
-    return SKETCH.format(name=name, memories="".join(memories), structs="\n".join(structs))
+    given = given_by_program(interface, "static ", "// {}")
+    return SKETCH.format(
+        name=interface.name, memories="\n".join(given.memories), structs="\n".join(given.structs), call=given.call
+    )
 
 
 __all__ = ["export_arduino"]

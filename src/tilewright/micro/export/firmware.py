@@ -16,7 +16,7 @@ from tilewright.micro.device_runtime import (
     objects_for,
     runtime_objects,
 )
-from tilewright.micro.export.sources import ModelFiles
+from tilewright.micro.export.sources import ModelFiles, given_by_program
 from tilewright.micro.linking.link import Image, link
 
 MODEL = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0")
@@ -32,26 +32,17 @@ class Firmware(NamedTuple):
 
 def main_source(files: ModelFiles) -> str:
     """The program of a project: it runs the model once on inputs that others write, and is there to be changed."""
-    interface = files.interface
-    name, upper = interface.name, interface.name.upper()
-    tensors = [("input", t) for t in interface.inputs] + [("output", t) for t in interface.outputs]
-    memories = [
-        f"uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}_SIZE] ALIGNED; /* {t.comment} */" for kind, t in tensors
-    ]
-    given = [
-        f"  struct {name}_{kind}s {kind}s = {{{', '.join([f'{kind}_{t.member}' for t in of]) or '0'}}};"
-        for kind, of in (("input", interface.inputs), ("output", interface.outputs))
-    ]
+    given = given_by_program(files.interface)
     return "\n".join([
         "/* Runs the model once: write the inputs before, read the outputs behind it. */",
-        '#include "tilewright/micro.h"', f'#include "{name}.h"', "",
-        "#define ALIGNED __attribute__((aligned(64)))", *memories, "",
+        '#include "tilewright/micro.h"', f'#include "{files.interface.name}.h"', "",
+        *given.memories, "",
         "/* For kernels whose temporaries are too large for the stack. */",
         "#ifndef TEMPORARIES", "#define TEMPORARIES 16", "#endif",
         "static uint8_t temporaries[TEMPORARIES] __attribute__((aligned(16)));", "",
-        "int main(void);", "int main(void) {", *given,
+        "int main(void);", "int main(void) {", *given.structs,
         "  tw_start(temporaries, sizeof temporaries);",
-        f"  return (int){name}_run(&inputs, &outputs);", "}", "",
+        f"  return (int){given.call};", "}", "",
     ])  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def export_project(
     StackError for code whose stack has no bound.
     """
     found = board(which)
-    chosen = check_pools(found, pools or {})
+    chosen = check_pools(found, {**(lib.metadata.get("memory_pools") or {}), **(pools or {})})
     files = model_files(lib)
     report = Report(found, build(found, files, level), files, lib.metadata, chosen)
     if check:
@@ -124,8 +124,9 @@ def firmware_report(
     """What firmware with a model takes of a board. The arguments are those of `export_project`; nothing is written, and all that does
     not fit is in the report."""
     found = board(which)
+    chosen = check_pools(found, {**(lib.metadata.get("memory_pools") or {}), **(pools or {})})
     files = model_files(lib)
-    return Report(found, build(found, files, level), files, lib.metadata, check_pools(found, pools or {}))
+    return Report(found, build(found, files, level), files, lib.metadata, chosen)
 
 
 def _files(found: Board, files: ModelFiles, report: Report, pools: Mapping[str, str], level: str) -> dict[str, bytes]:

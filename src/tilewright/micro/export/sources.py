@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.codegen.source.c.interface import Interface, Tensor, output_names, tensors
+from tilewright.codegen.source.c.names import C_LANGUAGE
 from tilewright.codegen.source.c.toolchain import flags_text
+from tilewright.codegen.source.text.identifiers import plain
 from tilewright.micro.errors import MicroError
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.name_transforms import sanitize_name
@@ -58,12 +60,41 @@ def model_files(lib: ExecutorFactoryModule) -> ModelFiles:
 def interface_of(lib: ExecutorFactoryModule) -> Interface:
     """The interface of a model for C programs."""
     facts = lib.metadata
+    size = int(facts["workspace_bytes"])
+    memory = (facts.get("memory_pools") or {}).get("workspace") if lib.unpacked else None
     return Interface(
         sanitize_name(f"tvmgen_{lib.libmod_name}"),
         tensors(facts["inputs"], [t["name"] for t in facts["inputs"]]),
         tensors(facts["outputs"], output_names(facts["outputs"])),
-        int(facts["workspace_bytes"]),
+        size,
+        [Tensor(plain(memory, C_LANGUAGE), size, "for what lies between kernels")] if memory else [],
     )
+
+
+class Given(NamedTuple):
+    """What a program gives a model, as C. memories: definitions of arrays; structs: what is filled with their addresses; call: the call."""
+
+    memories: list[str]
+    structs: list[str]
+    call: str
+
+
+def given_by_program(interface: Interface, static: str = "", comment: str = "/* {} */") -> Given:
+    """The arrays that a program has for a model, the structs of their addresses, and the call. static: before the arrays."""
+    name, upper = interface.name, interface.name.upper()
+    groups = [("input", "inputs", interface.inputs, ""), ("output", "outputs", interface.outputs, "")]
+    if interface.pools:
+        groups.append(("workspace", "workspace_pools", interface.pools, "_WORKSPACE_POOL"))
+    memories = [
+        f"{static}uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}{middle}_SIZE] __attribute__((aligned(64)));"
+        f" {comment.format(t.comment)}"
+        for kind, _, of, middle in groups for t in of
+    ]  # fmt: skip
+    structs = [
+        f"  struct {name}_{called} {called} = {{{', '.join([f'{kind}_{t.member}' for t in of]) or '0'}}};"
+        for kind, called, of, _ in groups
+    ]
+    return Given(memories, structs, f"{name}_run({', '.join([f'&{called}' for _, called, _, _ in groups])})")
 
 
 def _parts(files: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -83,16 +114,8 @@ def _c(lib: ExecutorFactoryModule) -> ModelFiles:
     constants = (
         (f"{interface.name}_constants" if lib.unpacked else CONSTANTS) if lib.metadata["constants_bytes"] else ""
     )
-    return ModelFiles(
-        interface,
-        sources,
-        headers,
-        {},
-        flags_text(lib.target).strip(),
-        kernels,
-        f"{interface.name}_workspace",
-        constants,
-    )
+    workspace = f"workspace_{interface.pools[0].member}" if interface.pools else f"{interface.name}_workspace"
+    return ModelFiles(interface, sources, headers, {}, flags_text(lib.target).strip(), kernels, workspace, constants)
 
 
 def _objects(lib: ExecutorFactoryModule) -> ModelFiles:
@@ -205,4 +228,4 @@ def _words(name: str, data: Any) -> str:
     return f"static const uint32_t {name}[{len(words)}] __attribute__((aligned(64))) = {{\n  {joined}\n}};"
 
 
-__all__ = ["ModelFiles", "interface_of", "model_files"]
+__all__ = ["ModelFiles", "given_by_program", "interface_of", "model_files"]
