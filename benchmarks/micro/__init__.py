@@ -1,0 +1,1 @@
+"""Microcontrollers: sessions with emulated boards, and what firmware takes."""
