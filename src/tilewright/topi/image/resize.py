@@ -45,7 +45,7 @@ def _only(target: Dim, one: PrimExpr, other: PrimExpr) -> PrimExpr:
     return tir.Select(tir.EQ(target, tir.const(1, target.dtype)), one, other)
 
 
-def _source(o: PrimExpr, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
+def source_place(o: PrimExpr, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
     """The position in the input (float32) of output position o. start, end: the part for tf_crop_and_resize."""
     x = to(o, "float32")
     half = tir.const(0.5, "float32")
@@ -216,7 +216,7 @@ def resize_nd(
         raise ValueError(f'method must be "nearest_neighbor", "linear" or "cubic", but is {method!r}')
 
     def source(i: Sequence[PrimExpr], j: int) -> Any:
-        return _source(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
+        return source_place(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
 
     def inside(i: Sequence[PrimExpr], value: PrimExpr) -> PrimExpr:
         """`value`, or the extrapolation value for positions outside of the data."""
