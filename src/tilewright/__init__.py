@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 _ROOMS = (
     "arith", "auto_scheduler", "autotvm", "cli", "codegen", "contrib", "driver", "error", "formats", "generic",
     "ir", "meta_schedule", "micro", "node",
-    "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning", "vta",
+    "relay", "rpc", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "tuning", "utils", "vta",
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",
