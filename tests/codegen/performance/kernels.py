@@ -45,6 +45,20 @@ def copies(
     return func
 
 
+def panels(place: Any, blocks: int = 4096) -> tir.PrimFunc:
+    """Each block reads a panel of A and one of B, of 1024 elements: those of the row and the column that place(block) gives."""
+
+    @T.prim_func
+    def func(a: T.Buffer((65536,)), b: T.Buffer((65536,)), c: T.Buffer((blocks * 1024,))):  # type: ignore[no-untyped-def]
+        for k in T.thread_binding(blocks, thread="blockIdx.x"):
+            for t in T.thread_binding(1024, thread="threadIdx.x"):
+                with T.block("b"):
+                    v, w = T.axis.remap("SS", [k, t])
+                    c[v * 1024 + w] = a[place(v)[0] * 1024 + w] + b[place(v)[1] * 1024 + w]
+
+    return func
+
+
 def of_one_warp(body: Any, threads: int = 32, **storage: tuple[int, str, str]) -> tir.PrimFunc:
     """A block that runs body(thread, buffers by name): `out` and `src` of the arguments, and storage: name -> (elements, dtype, scope)."""
     out, src = tir.decl_buffer((4096,), "float32", "out"), tir.decl_buffer((4096,), "float32", "src")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.codegen.device.kernels import KERNELS
-from tests.codegen.performance.kernels import copies, of_one_warp, transpose
+from tests.codegen.performance.kernels import copies, of_one_warp, panels, transpose
 from tilewright import tir
 from tilewright.codegen.performance.kernel_report import KernelReport
 from tilewright.codegen.performance.memory import AccessReport
@@ -231,6 +231,17 @@ def test_products() -> None:
     assert (found.launch.grid, found.launch.block, found.launch.blocks) == ((4, 4, 1), (16, 16, 1), 16)
     assert [access(found, name).reuse for name in "AB"] == [4, 4]
     assert found.barriers == 2 and found.complete
+
+
+def test_reuse_by_the_order_of_blocks() -> None:
+    """216 blocks of 64 x 64 are there at once: four rows, of which the last has 24, or 27 rows of eight columns."""
+    rows = report(panels(lambda b: (b // 64, b % 64)))
+    assert rows.occupancy.blocks * 108 == 216
+    assert [access(rows, name).reuse for name in "ab"] == [216 / 4, 216 / 64]
+    swizzled = report(panels(lambda b: (b % 512 >> 3, b // 512 * 8 + (b & 7))))
+    assert [access(swizzled, name).reuse for name in "ab"] == [216 / 27, 216 / 8]
+    assert access(swizzled, "c", "store").reuse == 1
+    assert swizzled.l2_reuse > 1.1 * rows.l2_reuse
 
 
 def test_waves() -> None:
