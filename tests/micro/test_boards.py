@@ -81,6 +81,8 @@ def region(**changes: Any) -> dict[str, Any]:
         (changed(firmware={"code": "flash", "data": "flash"}), "data lies in 'flash', which is flash"),
         (changed(firmware={"code": "rom", "data": "ram"}), "has no memory 'rom'; it has flash, ram"),
         (changed(firmware={"code": "flash"}), "firmware: its description lacks 'data'"),
+        (changed(session_heap="flash"), "the arrays of a session lie in 'flash', which is flash, or holds code"),
+        (changed(session_heap="sram"), "has no memory 'sram'; it has flash, ram"),
         (changed(clock=3), "nothing reads 'clock'"),
         (changed(clock_hz=True), "'clock_hz' must be of the type int"),
         (changed(qemu={"machine": 7}), "'machine' must be of the type str"),
@@ -124,6 +126,13 @@ def test_section_constraints() -> None:
         session_layout(b, {"workspace": 16000})
     with pytest.raises(BoardError, match="do not fit into ram of microbit"):
         session_layout(b, {"heap": 16000})
+    assert session_layout(board("mps2_an500"))["heap"].size == 16 << 20
+    with pytest.raises(
+        BoardError, match="the section 'heap' has 20000000 bytes, but psram of mps2_an500 only 16777216"
+    ):
+        session_layout(board("mps2_an500"), {"heap": 20000000})
+    with pytest.raises(BoardError, match="do not fit into sram of mps2_an500"):
+        session_layout(board("mps2_an500"), {"workspace": 5000000})
     with pytest.raises(BoardError, match="the section 'code' has 300000 bytes, but flash of microbit only 262144"):
         session_layout(b, {"code": 300000})
 

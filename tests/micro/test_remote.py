@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.micro.fake_stub import BASE, FakeStub, noise
+from tilewright import micro
+from tilewright.micro.board import board
 from tilewright.micro.debug.packets import MOST_BYTES, PacketReader, packet
 from tilewright.micro.debug.remote import Remote
+from tilewright.micro.debug.servers import free_port, start
 from tilewright.micro.errors import ConnectionLost, DeviceTimeout, MicroError
 
 QEMU = "PacketSize=1000;qXfer:features:read+;vContSupported+;multiprocess+"
@@ -136,3 +140,38 @@ def test_malformed_packets_do_not_end_a_connection(stub: Callable[..., FakeStub]
 def test_a_packet_without_an_end() -> None:
     with pytest.raises(ConnectionLost, match="a packet that does not end"):
         [*PacketReader().feed(b"$" + b"0" * (MOST_BYTES + 1))]
+
+
+def test_programs_that_serve_boards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(MicroError, match="the board mps2_an500 is not reached by 'openocd', but by qemu"):
+        start(board("mps2_an500"), "openocd")
+    monkeypatch.setenv("TILEWRIGHT_QEMU_SYSTEM", str(tmp_path))
+    with pytest.raises(MicroError, match=r"there is no qemu-system-arm in .*; install it \(Debian: qemu-system-arm\)"):
+        start(board("mps2_an500"), "qemu")
+    monkeypatch.setenv("TILEWRIGHT_PYOCD", str(tmp_path / "pyocd"))
+    with pytest.raises(
+        MicroError, match=r"pyocd cannot be run: No such file or directory; install it \(pip install pyocd\)"
+    ):
+        start(board("microbit"), "pyocd")
+    program = tmp_path / "openocd"
+    program.write_text('#!/bin/sh\necho "no probe found: $@" >&2\nexit 3\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("TILEWRIGHT_OPENOCD", str(program))
+    server = start(board("stm32f746_disco"), "openocd")
+    try:
+        with pytest.raises(
+            ConnectionLost,
+            match=r"ended with status 3: no probe found: -f board/stm32f7discovery.cfg -c gdb_port \d+; .*reset halt",
+        ):
+            server.connect()
+    finally:
+        server.close()
+
+
+def test_a_session_with_a_board_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_QEMU_SYSTEM", str(tmp_path))
+    with pytest.raises(MicroError, match="there is no qemu-system-arm"), micro.Session("microbit"):
+        pass
+    config = micro.generate_config("microbit", server_port=free_port())
+    with pytest.raises(ConnectionLost, match="no debugger answers at 127.0.0.1"), micro.Session(config):
+        pass

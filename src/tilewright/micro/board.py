@@ -65,8 +65,8 @@ class Board:
     """A board.
 
     name, about: what it is. model: its microcontroller, as `tvm.target.micro` knows it. mattr: what of the CPU's features it lacks.
-    clock_hz: its clock. memory: its memories. code, data: those that firmware lies in. qemu, openocd, pyocd: what reaches it.
-    """
+    clock_hz: its clock. memory: its memories. code, data: those that firmware lies in; heap: that of arrays during a session. qemu,
+    openocd, pyocd: what reaches it. """
 
     def __init__(self, name: str, described: Mapping[str, Any]) -> None:
         """Raises BoardError for descriptions that are incomplete or contradict themselves."""
@@ -80,10 +80,15 @@ class Board:
         _check_regions(name, self.memory)
         firmware = _Table(f"the board {name}, firmware", take("firmware", dict))
         self.code, self.data = self.region(firmware("code", str)), self.region(firmware("data", str))
+        self.heap = self.region(take("session_heap", str, self.data.name))
         firmware.end()
         if self.data.kind != "ram":
             raise BoardError(
                 f"the board {name}: data lies in {self.data.name!r}, which is flash; name a memory of the kind ram"
+            )
+        if self.heap.kind != "ram" or (self.heap == self.code and self.heap != self.data):
+            raise BoardError(
+                f"the board {name}: the arrays of a session lie in {self.heap.name!r}, which is flash, or holds code; name another RAM"
             )
         if not self.code.executable:
             raise BoardError(f"the board {name}: code lies in {self.code.name!r}, which executes none")

@@ -61,6 +61,13 @@ def session_layout(
         size = -(-wanted.get(name, min(room // share, most)) // ALIGNMENT) * ALIGNMENT
         found[name] = Section(name, at, size)
         at += size
+    if board.heap != board.data and at <= board.data.end:
+        size = wanted.get("heap", board.heap.size)
+        if size > board.heap.size:
+            raise BoardError(
+                f"the section 'heap' has {size} bytes, but {board.heap.name} of {board.name} only {board.heap.size}"
+            )
+        return found | {"heap": Section("heap", board.heap.start, size)}
     left = board.data.end - at
     size = wanted.get("heap", left)
     if size > left or left <= 0:
