@@ -14,6 +14,7 @@ from tests.vta.random_programs import in_order, random_configuration
 from tilewright.vta.config_fields import FIELDS, of_fields
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.isa.assembly import assemble
+from tilewright.vta.isa.program import Uop, encode_uops
 from tilewright.vta.simulator.native import Simulator
 
 UOP = "load.uop dram_base=@ y_size=1 x_size=1\n"
@@ -25,9 +26,10 @@ WRITTEN = (
 
 
 def run(text: str, **fields: Any) -> dict[str, Any]:
-    """The counters of a program at whose memory `@` stands."""
+    """The counters of a program at whose memory `@` stands; it begins with two micro-ops, of inp[0] and of inp[200]."""
     simulator = Simulator(of_fields({"TARGET": "tsim", **fields}))
     address = simulator.allocate(1 << 20)
+    simulator.write(address, encode_uops(simulator.layout, [Uop(), Uop(0, 200, 0)]))
     simulator.run(assemble(text.replace("@", hex(address)) + "\nfinish").instructions)
     return simulator.stats()
 
@@ -118,11 +120,14 @@ def test_stores_end_with_the_answer() -> None:
 def test_units_overlap() -> None:
     """Two buffers: the load of the second one runs beside the product of the first one."""
     load = "load.inp dram_base=@ sram_base={} y_size=1 x_size=200 push_next{}\n"
-    product = "gemm uop_end=1 iter_out=40 iter_in=10 dst_factor_in=1 src_factor_out=0 pop_prev{}\n"
-    begin = UOP + "gemm uop_end=1 iter_out=1 iter_in=64 dst_factor_in=1 reset\nload.wgt dram_base=@ y_size=1 x_size=1\n"
-    serial = "".join([load.format(0, " pop_next" if n else "") + product.format(" push_prev") for n in range(8)])
+    product = "gemm uop_begin={0} uop_end={1} iter_out=40 iter_in=10 dst_factor_in=1 pop_prev push_prev\n"
+    begin = (
+        UOP.replace("x_size=1", "x_size=2")
+        + "gemm uop_end=1 iter_out=1 iter_in=64 dst_factor_in=1 reset\nload.wgt dram_base=@ y_size=1 x_size=1\n"
+    )
+    serial = "".join([load.format(0, " pop_next" if n else "") + product.format(0, 1) for n in range(8)])
     double = "".join(
-        [load.format(n % 2 * 200, " pop_next" if n > 1 else "") + product.format(" push_prev") for n in range(8)]
+        [load.format(n % 2 * 200, " pop_next" if n > 1 else "") + product.format(n % 2, n % 2 + 1) for n in range(8)]
     )
     end = "load.inp pop_next\n"
     alone, beside = cycles(begin + serial + end), cycles(begin + double + end * 2)

@@ -15,7 +15,7 @@ from tilewright.vta.configuration import Configuration
 from tilewright.vta.isa.assembly import assemble
 from tilewright.vta.isa.program import Insn, Uop, encode_uops
 from tilewright.vta.simulator.native import Simulator, device_function
-from tilewright.vta.simulator.order import start_order
+from tilewright.vta.simulator.order import order_of
 from tilewright.vta.simulator.reference import Reference
 
 SMALL = of_fields(
@@ -202,11 +202,38 @@ def test_programs_that_do_not_end_as_they_should() -> None:
     assert both("store push_next\nfinish") == "instruction 0 (store push_next): the store unit has no unit behind it"
 
 
+def test_accesses_that_no_token_orders() -> None:
+    begin = "load.uop dram_base=0x1000 y_size=1 x_size=1\ngemm uop_end=1 iter_out=1 iter_in=4 dst_factor_in=1 reset\n"
+    load = "load.inp dram_base=0x1000 y_size=1 x_size=4 {}\nload.wgt dram_base=0x1000 y_size=1 x_size=1 {}\n"
+    step = "gemm uop_end=1 iter_out=1 iter_in=4 src_factor_in=1 {}\n"
+    assert both(begin + load.format("push_next", "") + step.format("pop_prev") + "finish") == (
+        "instruction 4 (gemm uop_end=1 iter_out=1 iter_in=4 src_factor_in=1 pop_prev) reads wgt[0] in trip (0, 0), micro-op 0, but no token"
+        " orders it and instruction 3 (load.wgt dram_base=0x1000 y_size=1 x_size=1), which writes it"
+    )
+    again = (
+        load.format("", "push_next")
+        + step.format("pop_prev")
+        + "load.inp sram_base=3 dram_base=0x1000 y_size=1 x_size=1\nfinish"
+    )
+    assert both(begin + again).endswith(
+        "writes inp[3], but no token orders it and instruction 4 (gemm uop_end=1 iter_out=1 iter_in=4 src_factor_in=1 pop_prev), which reads"
+        " it"
+    )
+    stored = begin + "gemm push_next\nstore dram_base=0x1000 y_size=1 x_size=4 pop_prev\n"
+    assert both(stored + "alu.add uop_end=1 iter_out=1 iter_in=4 dst_factor_in=1 use_imm\nfinish").endswith(
+        "writes out[0] in trip (0, 0), micro-op 0, but no token orders it and instruction 3 (store dram_base=0x1000 y_size=1 x_size=4"
+        " pop_prev), which reads it"
+    )
+    # What a unit knows, its tokens tell: load knows by the compute unit that the store is done.
+    far = stored.replace("pop_prev\n", "pop_prev push_prev\n") + "gemm pop_next push_prev\nload.inp pop_next\nfinish"
+    assert order_of(SMALL, program(far)).done[5] == {"load": 0, "compute": 4, "store": 1}
+
+
 def test_an_instruction_starts_before_those_that_wait() -> None:
-    order = start_order(
+    order = order_of(
         SMALL, program("load.inp pop_next\ngemm\ngemm push_prev\nload.wgt push_next\ngemm pop_prev\nfinish")
     )
-    assert order == [1, 2, 0, 3, 4, 5]
+    assert order.starts == [1, 2, 0, 3, 4, 5]
 
 
 def test_the_memory_of_a_board_as_a_device() -> None:

@@ -44,14 +44,15 @@ Machine& Accelerator::machine() {
 void Accelerator::run(uint64_t address, uint64_t count) {
   Machine& m = machine();
   const std::vector<Instruction> program = m.program(address, count);
-  const std::vector<uint32_t> order = start_order(m.d, program);
+  const Order order = order_of(m.d, program);
   if (skips) return;
+  m.begin(&program, &order);
   if (m.d.timed) {
     const int64_t before = times.cycles;
     CycleSimulator(&m, program, address, times.cycles, &trace).run(&times);
     cycles_ += times.cycles - before;
   } else {
-    for (uint32_t n : order) m.execute(program[n], n);
+    for (uint32_t n : order.starts) m.execute(program[n], n);
   }
   ++m.counters.programs;
 }

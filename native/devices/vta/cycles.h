@@ -22,7 +22,7 @@ struct Times {
 class CycleSimulator {
  public:
   CycleSimulator(Machine* machine, const std::vector<Instruction>& program, uint64_t address, int64_t begin, Trace* trace);
-  // Runs the program, and adds to the times. It must not wait forever (`start_order`).
+  // Runs the program, and adds to the times. It must not wait forever (`order_of`).
   void run(Times* times);
 
  private:

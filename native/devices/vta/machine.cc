@@ -66,6 +66,8 @@ Machine::Machine(const Description& description, Dram* memory) : d(description),
   acc_.resize(numbers(kAcc));
   out_.resize(numbers(kOut));
   for (int m = 0; m < kMemories; ++m) written_[m].resize(static_cast<size_t>(d.depth[m]));
+  for (Memory m : {kInp, kWgt, kOut})
+    for (auto& last : last_[m]) last.resize(static_cast<size_t>(d.depth[m]), -1);
 }
 
 void Machine::refuse(const char* kind, const Instruction& i, size_t index, const std::string& why) const {
@@ -74,12 +76,32 @@ void Machine::refuse(const char* kind, const Instruction& i, size_t index, const
 void Machine::check(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const {
   const bool inside = element < d.depth[m];
   if (inside && (!read || written_[m][static_cast<size_t>(element)])) return;
-  std::string what = format("%s %s[%lld]", read ? "reads" : "writes", kMemoryNames[m], static_cast<long long>(element));
-  if (step)
-    what += format(" in trip (%lld, %lld), micro-op %lld", static_cast<long long>(step->out), static_cast<long long>(step->in),
-                   static_cast<long long>(step->uop));
+  std::string what = access_text(m, element, read, step);
   what += inside ? ", which nothing has written" : format(", but %s has %lld elements", kMemoryNames[m], static_cast<long long>(d.depth[m]));
   refuse("IndexError", i, index, what);
+}
+std::string Machine::access_text(Memory m, int64_t element, bool read, const Step* step) const {
+  const std::string what = format("%s %s[%lld]", read ? "reads" : "writes", kMemoryNames[m], static_cast<long long>(element));
+  if (!step) return what;
+  return what + format(" in trip (%lld, %lld), micro-op %lld", static_cast<long long>(step->out), static_cast<long long>(step->in),
+                       static_cast<long long>(step->uop));
+}
+void Machine::begin(const std::vector<Instruction>* program, const Order* order) {
+  program_ = program, order_ = order;
+  for (Memory m : {kInp, kWgt, kOut})
+    for (auto& last : last_[m]) std::fill(last.begin(), last.end(), -1);
+}
+void Machine::check_order(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) {
+  const auto at = static_cast<size_t>(element);
+  const int32_t other = last_[m][!read][at];
+  last_[m][read][at] = static_cast<int32_t>(index);
+  if (other < 0) return;
+  const auto n = static_cast<size_t>(other);
+  const Instruction& before = (*program_)[n];
+  if (order_->numbers[n] <= order_->done[index][before.unit()]) return;
+  refuse("RuntimeError", i, index,
+         access_text(m, element, read, step) + ", but no token orders it and " + place_text(d, before, n) + ", which " +
+             (read ? "writes" : "reads") + " it");
 }
 void Machine::check_alignment(Memory m, const Instruction& i, size_t index) const {
   if (i[kDramBase] % d.alignment[m])
@@ -164,6 +186,8 @@ void Machine::load(const Instruction& i, size_t index) {
   }
   pad(bottom * row);
   memset(written_[m].data() + i[kSramBase], 1, static_cast<size_t>(total));
+  if (m == kInp || m == kWgt)
+    for (int64_t n = 0; n < total; ++n) check_order(m, i[kSramBase] + n, false, i, index, nullptr);
 }
 
 void Machine::store(const Instruction& i, size_t index) {
@@ -174,7 +198,10 @@ void Machine::store(const Instruction& i, size_t index) {
   const auto bytes = static_cast<uint64_t>(i[kXSize] * d.element_bytes[kOut]);
   for (int64_t y = 0; y < i[kYSize]; ++y) {
     const int64_t from = i[kSramBase] + y * i[kXSize];
-    for (int64_t x = 0; x < i[kXSize]; ++x) check(kOut, from + x, true, i, index, nullptr);
+    for (int64_t x = 0; x < i[kXSize]; ++x) {
+      check(kOut, from + x, true, i, index, nullptr);
+      check_order(kOut, from + x, true, i, index, nullptr);
+    }
     const auto address = static_cast<uint64_t>(i[kDramBase] + y * i[kXStride] * d.element_bytes[kOut]);
     uint8_t* to = dram_.device(address, bytes, [&] { return place_text(d, i, index) + " writes"; });
     pack(out_.data() + from * lanes, i[kXSize] * lanes, d.width[kOut], to);
@@ -209,6 +236,8 @@ void Machine::gemm(const Instruction& i, size_t index) {
     } else {
       check(kInp, src, true, i, index, &s);
       check(kWgt, wgt, true, i, index, &s);
+      check_order(kInp, src, true, i, index, &s);
+      check_order(kWgt, wgt, true, i, index, &s);
       const int16_t* x = &inp_[static_cast<size_t>(src) * rows * inputs];
       for (size_t b = 0; b < rows; ++b, x += inputs) {
         const int16_t* w = &wgt_[static_cast<size_t>(wgt) * outputs * inputs];
@@ -221,6 +250,7 @@ void Machine::gemm(const Instruction& i, size_t index) {
       if (narrow)
         for (size_t n = 0; n < lanes; ++n) acc[n] = wrap(acc[n], d.width[kAcc]);
     }
+    check_order(kOut, dst, false, i, index, &s);
     for (size_t n = 0; n < lanes; ++n) out[n] = wrap(acc[n], d.width[kOut]);
     written_[kAcc][static_cast<size_t>(dst)] = written_[kOut][static_cast<size_t>(dst)] = 1;
   });
@@ -234,6 +264,7 @@ void Machine::alu(const Instruction& i, size_t index) {
     ++counters.alu_steps;
     check(kAcc, dst, true, i, index, &s);
     if (!i[kUseImm]) check(kAcc, src, true, i, index, &s);
+    check_order(kOut, dst, false, i, index, &s);
     int32_t* const acc = &acc_[static_cast<size_t>(dst) * lanes];
     const int32_t* const other = i[kUseImm] ? nullptr : &acc_[static_cast<size_t>(src) * lanes];
     int32_t* const out = &out_[static_cast<size_t>(dst) * lanes];

@@ -6,6 +6,7 @@
 
 #include "description.h"
 #include "dram.h"
+#include "order.h"
 
 namespace tw {
 
@@ -18,6 +19,8 @@ struct Counters {
 class Machine {
  public:
   Machine(const Description& description, Dram* memory);
+  // Accesses are checked against the tokens of this program from now on.
+  void begin(const std::vector<Instruction>* program, const Order* order);
   // Does what an instruction says. Throws IndexError or ValueError, which names the instruction, for what it must not do.
   void execute(const Instruction& i, size_t index);
   // The program of `count` instructions at an address, decoded.
@@ -41,6 +44,9 @@ class Machine {
   void each_step(const Instruction& i, size_t index, F body);
   // Throws unless the element is there; and, where it is read, has been written.
   void check(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const;
+  // Throws unless a token orders this access behind those of the other unit: a memory has one unit that writes it and one that reads it.
+  void check_order(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step);
+  std::string access_text(Memory m, int64_t element, bool read, const Step* step) const;
   void fill(Memory m, int64_t from, int64_t count, bool smallest);
   void copy_in(Memory m, int64_t to, int64_t count, const uint8_t* bytes);
   [[noreturn]] void refuse(const char* kind, const Instruction& i, size_t index, const std::string& why) const;
@@ -51,6 +57,9 @@ class Machine {
   std::vector<int32_t> uops_, acc_, out_;
   std::vector<int16_t> inp_, wgt_;
   std::vector<uint8_t> written_[kMemories];
+  const std::vector<Instruction>* program_ = nullptr;
+  const Order* order_ = nullptr;
+  std::vector<int32_t> last_[kMemories][2];  // by element, the instruction of the program that wrote, read it last, or -1
 };
 
 }  // namespace tw

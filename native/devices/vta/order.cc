@@ -1,5 +1,6 @@
 #include "order.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "../common/errors.h"
@@ -49,6 +50,8 @@ class Queues {
       int64_t& count = tokens[queue_of(u, side ? kPushNext : kPushPrev)];
       if (count >= d.token_queue) continue;
       ++count, owes[u][side] = false, gave = true;
+      said[queue_of(u, side ? kPushNext : kPushPrev)].push_back(done[u]);
+      said[queue_of(u, side ? kPushNext : kPushPrev)].back()[u] = begun[u];
     }
     if (!owes[u][0] && !owes[u][1]) giving[u] = -1;
     return gave;
@@ -60,15 +63,23 @@ class Queues {
       if (i[flag] && tokens[queue_of(u, flag)] == 0) return false;
     return true;
   }
-  uint32_t start(Unit u) {
+  void start(Unit u, Order* order) {
     const uint32_t n = waiting[u].front();
     const Instruction& i = program[n];
     waiting[u].pop_front();
-    for (FieldId flag : {kPopPrev, kPopNext})
-      if (i[flag]) --tokens[queue_of(u, flag)];
+    for (FieldId flag : {kPopPrev, kPopNext}) {
+      if (!i[flag]) continue;
+      const int q = queue_of(u, flag);
+      --tokens[q];
+      // A token knows what its giver knew, and that its giver is done.
+      for (int other = 0; other < kUnits; ++other) done[u][other] = std::max(done[u][other], said[q].front()[other]);
+      said[q].pop_front();
+    }
+    order->done[n] = done[u];
+    order->numbers[n] = ++begun[u];
+    order->starts.push_back(n);
     owes[u][0] = i[kPushPrev] != 0, owes[u][1] = i[kPushNext] != 0;
     giving[u] = n;
-    return n;
   }
   std::string state() const {
     std::string text;
@@ -107,15 +118,20 @@ class Queues {
   int64_t giving[kUnits] = {-1, -1, -1};  // the instruction that has yet to give tokens
   bool owes[kUnits][2] = {};              // to the unit before, behind
   uint32_t fetched = 0;
+  std::array<uint32_t, kUnits> done[kUnits] = {};  // by unit, how many instructions of each are done for certain
+  uint32_t begun[kUnits] = {};
+  std::deque<std::array<uint32_t, kUnits>> said[kQueues];  // the same, by token
 };
 
 }  // namespace
 
-std::vector<uint32_t> start_order(const Description& d, const std::vector<Instruction>& program) {
+Order order_of(const Description& d, const std::vector<Instruction>& program) {
   check_flags(d, program);
   Queues q(d, program);
-  std::vector<uint32_t> order;
-  order.reserve(program.size());
+  Order order;
+  order.starts.reserve(program.size());
+  order.numbers.resize(program.size());
+  order.done.resize(program.size());
   for (;;) {
     q.fetch();
     bool moved = false;
@@ -124,10 +140,10 @@ std::vector<uint32_t> start_order(const Description& d, const std::vector<Instru
     int first = -1;
     for (int u = 0; u < kUnits; ++u)
       if (q.can_start(static_cast<Unit>(u)) && (first < 0 || q.waiting[u].front() < q.waiting[first].front())) first = u;
-    if (first >= 0) order.push_back(q.start(static_cast<Unit>(first)));
+    if (first >= 0) q.start(static_cast<Unit>(first), &order);
     else if (!moved) break;
   }
-  if (order.size() < program.size() || q.giving[0] >= 0 || q.giving[1] >= 0 || q.giving[2] >= 0)
+  if (order.starts.size() < program.size() || q.giving[0] >= 0 || q.giving[1] >= 0 || q.giving[2] >= 0)
     fail("RuntimeError", "the program waits forever:%s", q.state().c_str());
   for (int64_t count : q.tokens)
     if (count) fail("RuntimeError", "the program leaves tokens, with which the next one would begin: %s", q.held().c_str());

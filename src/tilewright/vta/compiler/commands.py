@@ -17,7 +17,7 @@ from tilewright.vta.image import UOPS, Kernel
 from tilewright.vta.isa.layout import layout_of
 from tilewright.vta.isa.program import Insn, Uop, insn
 from tilewright.vta.isa.tables import UNITS
-from tilewright.vta.simulator.order import start_order
+from tilewright.vta.simulator.order import order_of
 
 Array = np.ndarray[Any, Any]
 _SHARED = ("inp", "wgt", "out")
@@ -89,7 +89,7 @@ class Commands:
         if stores:
             self._append(insn("gemm"), "compute", after=stores[-1])
         self._append(insn("finish"), "compute")
-        start_order(self.config, self.instructions)
+        order_of(self.config, self.instructions)
         return self.instructions
 
     def kernel(self, name: str, arguments: int) -> Kernel:

@@ -29,7 +29,8 @@ Between neighbours there are four dependency queues: load to compute, compute to
 "behind" follow the order load, compute, store. An instruction first takes a token for each of its `pop` flags and waits while there is
 none. At its end it gives a token for each of its `push` flags, and waits while a queue is full (`TOKEN_QUEUE`). The load unit has none
 before it, and the store unit none behind it: such flags are errors. A program that waits forever, and one that leaves tokens, is an error.
-The result is undefined where two units access an element, one of them writes it, and no token orders them.
+So are accesses of two units to an element of a memory, one of them a write, which no token orders; of addresses in DRAM the result is
+undefined then.
 
 ## Memories
 

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.isa.assembly import instruction_text
 from tilewright.vta.isa.program import Insn
 from tilewright.vta.isa.tables import UNITS
+
+
+class Order(NamedTuple):
+    """What tokens say of a program, whatever the times of its units are. starts: numbers of instructions in the order of their starts: of
+    those that can start, the first of the program. numbers: by instruction, how many its unit has begun with it. done: by instruction, how
+    many of each unit are done for certain when it starts."""
+
+    starts: list[int]
+    numbers: dict[int, int]
+    done: dict[int, dict[str, int]]
+
 
 QUEUES = ("load to compute", "compute to load", "compute to store", "store to compute")
 
@@ -52,6 +64,12 @@ class _Queues:
         """By unit, the instruction that has yet to give tokens."""
         self.owed: dict[str, list[str]] = {u: [] for u in UNITS}
         self.fetched = 0
+        self.order = Order([], {}, {})
+        self.known: dict[str, dict[str, int]] = {u: dict.fromkeys(UNITS, 0) for u in UNITS}
+        """By unit, how many instructions of each are done for certain."""
+        self.begun = dict.fromkeys(UNITS, 0)
+        self.said: dict[str, deque[dict[str, int]]] = {q: deque() for q in QUEUES}
+        """What a token says: what its giver knew, and that its giver is done."""
 
     def fetch(self) -> None:
         while self.fetched < len(self.program):
@@ -73,27 +91,33 @@ class _Queues:
                 if self.tokens[queue] < self.config.token_queue:
                     self.tokens[queue] += 1
                     self.owed[unit].remove(queue)
+                    self.said[queue].append({**self.known[unit], unit: self.begun[unit]})
                     moved = True
             if not self.owed[unit]:
                 del self.done[unit]
                 moved = True
         return moved
 
-    def start(self) -> int | None:
+    def start(self) -> bool:
         ready = [
             (queue[0], unit)
             for unit, queue in self.waiting.items()
             if queue and unit not in self.done and all([self.tokens[q] for q in self.taken(unit, queue[0])])
         ]
         if not ready:
-            return None
+            return False
         n, unit = min(ready)
         self.waiting[unit].popleft()
         for queue in self.taken(unit, n):
             self.tokens[queue] -= 1
+            said = self.said[queue].popleft()
+            self.known[unit] = {u: max(k, said[u]) for u, k in self.known[unit].items()}
+        self.begun[unit] += 1
+        self.order.starts.append(n)
+        self.order.numbers[n], self.order.done[n] = self.begun[unit], self.known[unit]
         self.done[unit] = n
         self.owed[unit] = self.taken(unit, n, "push")
-        return n
+        return True
 
     def state(self) -> str:
         lines = []
@@ -123,26 +147,23 @@ class _Queues:
         return ", ".join([f"{queue} {count}" for queue, count in self.tokens.items()])
 
 
-def start_order(config: Configuration, program: Sequence[Insn]) -> list[int]:
-    """The numbers of instructions in the order of their starts: of those that can start, the first of the program.
+def order_of(config: Configuration, program: Sequence[Insn]) -> Order:
+    """What tokens say of a program.
 
     RuntimeError, with the state of the queues, where the program waits forever or leaves tokens; ValueError where it does not end with
     `finish`, or a unit has no neighbour for a flag."""
     _check_flags(program)
-    queues, order = _Queues(config, program), []
+    queues = _Queues(config, program)
     while True:
         queues.fetch()
         moved = queues.give()
-        n = queues.start()
-        if n is not None:
-            order.append(n)
-        elif not moved:
+        if not queues.start() and not moved:
             break
-    if len(order) < len(program) or queues.done:
+    if len(queues.order.starts) < len(program) or queues.done:
         raise RuntimeError(f"the program waits forever:{queues.state()}")
     if any(queues.tokens.values()):
         raise RuntimeError(f"the program leaves tokens, with which the next one would begin: {queues.held()}")
-    return order
+    return queues.order
 
 
-__all__ = ["QUEUES", "place_text", "queue_of", "start_order"]
+__all__ = ["QUEUES", "Order", "order_of", "place_text", "queue_of"]

@@ -11,7 +11,7 @@ from tilewright.vta.configuration import MEMORIES, Configuration
 from tilewright.vta.isa.layout import bits_of, layout_of
 from tilewright.vta.isa.program import Insn, Uop, decode_uops
 from tilewright.vta.isa.tables import ALU_OPS
-from tilewright.vta.simulator.order import place_text, start_order
+from tilewright.vta.simulator.order import Order, order_of, place_text
 
 Array = np.ndarray[Any, Any]
 
@@ -90,10 +90,16 @@ class Reference:
         self.uops: list[Uop] = [Uop()] * config.depth("uop")
         self.chip = {m: np.zeros((config.depth(m), *config.lanes(m)), np.int64) for m in MEMORIES if m != "uop"}
         self.written = {m: np.zeros(config.depth(m), bool) for m in MEMORIES}
+        self.program: Sequence[Insn] = ()
+        self.order = Order([], {}, {})
+        self.last: dict[tuple[str, bool], dict[int, int]] = {}
+        """By memory and whether it read: by element, the last instruction of the program."""
 
     def run(self, instructions: Sequence[Insn]) -> None:
         """Runs a program. IndexError, ValueError and RuntimeError as those of `Simulator.run`."""
-        for index in start_order(self.config, instructions):
+        self.program, self.order = instructions, order_of(self.config, instructions)
+        self.last = {(m, read): {} for m in ("inp", "wgt", "out") for read in (False, True)}
+        for index in self.order.starts:
             self.execute(instructions[index], index)
 
     def execute(self, i: Insn, index: int) -> None:
@@ -108,11 +114,26 @@ class Reference:
         depth = self.config.depth(memory)
         if element < depth and (not read or self.written[memory][element]):
             return
-        what = f"{'reads' if read else 'writes'} {memory}[{element}]"
-        if step is not None:
-            what += f" in trip ({step.out}, {step.inner}), micro-op {step.uop}"
+        what = self._access(memory, element, read, step)
         why = ", which nothing has written" if element < depth else f", but {memory} has {depth} elements"
         self._refuse(IndexError, i, index, what + why)
+
+    def _access(self, memory: str, element: int, read: bool, step: Step | None) -> str:
+        what = f"{'reads' if read else 'writes'} {memory}[{element}]"
+        return what if step is None else f"{what} in trip ({step.out}, {step.inner}), micro-op {step.uop}"
+
+    def _check_order(
+        self, memory: str, element: int, read: bool, i: Insn, index: int, step: Step | None = None
+    ) -> None:
+        """A token must order an access behind those of the other unit: a memory has one unit that writes it and one that reads it."""
+        other = self.last[memory, not read].get(element)
+        self.last[memory, read][element] = index
+        if other is None or self.order.numbers[other] <= self.order.done[index][self.program[other].unit]:
+            return
+        does = "writes" if read else "reads"
+        before = place_text(self.program[other], other)
+        what = self._access(memory, element, read, step)
+        self._refuse(RuntimeError, i, index, f"{what}, but no token orders it and {before}, which {does} it")
 
     def _check_alignment(self, memory: str, i: Insn, index: int) -> None:
         alignment = self.config.alignment(memory)
@@ -149,6 +170,8 @@ class Reference:
                 shape = (i["x_size"], *self.config.lanes(memory))
                 self.chip[memory][at : at + i["x_size"]] = unpack(bytes(data), self.config.width(memory)).reshape(shape)
         self.written[memory][base : base + row * rows] = True
+        for element in range(base, base + row * rows) if memory in ("inp", "wgt") else ():
+            self._check_order(memory, element, False, i, index)
 
     def _load_uops(self, at: int, data: bytes, i: Insn, index: int) -> None:
         try:
@@ -168,6 +191,7 @@ class Reference:
             first = i["sram_base"] + y * i["x_size"]
             for x in range(i["x_size"]):
                 self._check("out", first + x, True, i, index)
+                self._check_order("out", first + x, True, i, index)
             row = self.chip["out"][first : first + i["x_size"]].reshape(-1)
             self._row(i, index, "out", y, "writes")[:] = pack(row, self.config.width("out"))
 
@@ -193,10 +217,13 @@ class Reference:
         for step in self._steps(i, index):
             self._check("acc", step.dst, not i["reset"], i, index, step)
             if i["reset"]:
+                self._check_order("out", step.dst, False, i, index, step)
                 self._put(step.dst, np.zeros(self.config.lanes("acc"), np.int64))
                 continue
             self._check("inp", step.src, True, i, index, step)
             self._check("wgt", step.wgt, True, i, index, step)
+            for memory, element, read in (("inp", step.src, True), ("wgt", step.wgt, True), ("out", step.dst, False)):
+                self._check_order(memory, element, read, i, index, step)
             product = self.chip["inp"][step.src] @ self.chip["wgt"][step.wgt].T
             self._put(step.dst, self.chip["acc"][step.dst] + product)
 
@@ -208,6 +235,7 @@ class Reference:
             self._check("acc", step.dst, True, i, index, step)
             if not i["use_imm"]:
                 self._check("acc", step.src, True, i, index, step)
+            self._check_order("out", step.dst, False, i, index, step)
             y = np.int64(i["imm"]) if i["use_imm"] else self.chip["acc"][step.src]
             self._put(step.dst, operation(self.chip["acc"][step.dst], np.asarray(y), bits))
 
