@@ -103,6 +103,13 @@ def _takes(last: te.Operation, op: te.ComputeOp) -> bool:
     return all([isinstance(d, int) for shape in shapes for d in shape]) and shapes[0] == shapes[1]
 
 
+def _keeps_rows(op: te.ComputeOp) -> bool:
+    """Whether neighbours along the last axis of what an operation moves were neighbours before."""
+    load = op.body[0]
+    assert isinstance(load, ProducerLoad)
+    return not op.axis or (bool(load.indices) and load.indices[-1] is op.axis[-1].var)
+
+
 def _cheap(op: te.ComputeOp, readers: Sequence[te.Operation], windows_inlined: bool) -> bool:
     """Whether a stage is computed where it is read: not more often than once for an element, or by no arithmetic."""
     if is_reduction(op) or len(op.body) > 1 or MATERIALIZE in op.attrs:
@@ -113,5 +120,5 @@ def _cheap(op: te.ComputeOp, readers: Sequence[te.Operation], windows_inlined: b
         return True
     moves = isinstance(op.body[0], ProducerLoad)
     if any([is_reduction(reader) for reader in readers]):
-        return moves or (windows_inlined and "pad" in op.tag)
+        return (moves and (windows_inlined or _keeps_rows(op))) or (windows_inlined and "pad" in op.tag)
     return moves or len(readers) == 1

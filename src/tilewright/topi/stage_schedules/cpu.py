@@ -13,28 +13,31 @@ from typing import Any, NamedTuple
 from tilewright import te
 from tilewright.tir.expr import IterVar
 from tilewright.topi.stage_schedules import StageGraph, extent, is_reduction, loads_of
-from tilewright.topi.stage_schedules.operands import neighbours, uses
+from tilewright.topi.stage_schedules.operands import neighbours, uses, uses_in
 from tilewright.topi.template_stages import LANES, axes_of, reduced, shared
 
 
 class Tiles(NamedTuple):
     """Sizes of the tiles of reductions, at most: rows, and vectors of LANES columns. With these, tiles fit into the registers of all
-    families."""
+    families. dot: the instruction for sums of products of bytes in groups of four, if the target has one."""
 
     rows: int = 6
     vectors: int = 2
+    dot: te.TensorIntrin | None = None
 
 
+GROUP = 4
+"""Bytes of a group whose products instructions add up."""
 DEFAULT = Tiles()
 
 
-def template_cpu(outs: Any, cfg: Any) -> te.Schedule:
+def template_cpu(outs: Any, cfg: Any, dot: te.TensorIntrin | None = None) -> te.Schedule:
     """`schedule_cpu` by the knobs of a template, if there are any."""
     if cfg is None:
-        return schedule_cpu(outs)
+        return schedule_cpu(outs, Tiles(dot=dot))
     cfg.define_knob("rows", [6, 1, 2, 4, 8, 12])
     cfg.define_knob("vectors", [2, 1, 4])
-    return schedule_cpu(outs, Tiles(cfg["rows"].val, cfg["vectors"].val))
+    return schedule_cpu(outs, Tiles(cfg["rows"].val, cfg["vectors"].val, dot))
 
 
 def schedule_cpu(outs: Any, tiles: Tiles = DEFAULT) -> te.Schedule:
@@ -78,7 +81,8 @@ def _reduction(s: te.Schedule, tensor: te.Tensor, end: te.Tensor, tiles: Tiles) 
         return end is tensor
     last, size = op.axis[-1], extent(op.axis[-1])
     several = len(op.body) > 1
-    if not several and size is not None and size >= 4 and neighbours(op, last):
+    vectors = size is not None and size >= 4 and neighbours(op, last)
+    if not several and (vectors or _in_groups(op)):
         _tiles(s, tensor, end, tiles)
         return True
     if not several and _lanes(op) > 1:
@@ -138,8 +142,12 @@ def _tiles(s: te.Schedule, made: te.Tensor, tensor: te.Tensor, tiles: Tiles) -> 
     rows = _rows(op)
     size = extent(op.axis[-1])
     assert size is not None
-    width = next((n * LANES for n in range(tiles.vectors, 0, -1) if size % (n * LANES) == 0), 0) or (
-        LANES if size > LANES else size
+    grouped = tiles.dot is not None and _in_groups(op)
+    width = (
+        LANES
+        if grouped
+        else next((n * LANES for n in range(tiles.vectors, 0, -1) if size % (n * LANES) == 0), 0)
+        or (LANES if size > LANES else size)
     )
     tile = s.cache_write(made, "global") if made is tensor else made
     *others, column = axes_of(s, tensor)
@@ -164,11 +172,33 @@ def _tiles(s: te.Schedule, made: te.Tensor, tensor: te.Tensor, tiles: Tiles) -> 
     *rest, inner_column = axes_of(s, tile)
     ks = reduced(s, tile)
     inner_rows = [rest[place]] if place is not None else []
-    s[tile].reorder(*[a for a in rest if a not in inner_rows], *ks, *inner_rows, inner_column)
+    outer = [a for a in rest if a not in inner_rows]
+    if grouped:
+        s[tile].reorder(*outer, *ks[:-1], *inner_rows, inner_column, ks[-1])
+        s[tile].tensorize(inner_column, tiles.dot)
+        for axis in inner_rows:
+            s[tile].unroll(axis)
+        return
+    s[tile].reorder(*outer, *ks, *inner_rows, inner_column)
     s[tile].vectorize(inner_column)
     for axis in inner_rows:
         s[tile].unroll(axis)
     _short(s, tile, ks)
+
+
+def _in_groups(op: te.ComputeOp) -> bool:
+    """Whether a reduction is of bytes in groups of four for sixteen results: the last reduced axis runs over the last axis of data
+    (uint8) and of weights (int8), and the last axis of results over the one before that of the weights."""
+    loads, last, group = loads_of(op), op.axis[-1], op.reduce_axis[-1]
+    lanes = extent(last)
+    if len(loads) != 2 or extent(group) != GROUP or lanes is None or lanes % LANES:
+        return False
+    by_type = {str(load.dtype): load for load in loads}
+    if set(by_type) != {"uint8", "int8"} or not neighbours(op, group):
+        return False
+    data, weights = by_type["uint8"], by_type["int8"]
+    last_but_one = [uses_in(index, last) for index in weights.indices]
+    return not uses(data, last) and last_but_one[-2] and not last_but_one[-1] and uses_in(weights.indices[-1], group)
 
 
 def _short(s: te.Schedule, tile: te.Tensor, ks: Sequence[Any]) -> None:

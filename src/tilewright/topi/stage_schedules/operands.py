@@ -12,7 +12,8 @@ from tilewright.topi.stage_schedules import loads_of
 from tilewright.topi.utils import as_int
 
 
-def _in_index(index: Any, axis: IterVar) -> bool:
+def uses_in(index: Any, axis: IterVar) -> bool:
+    """Whether an index depends on an axis."""
     found = []
 
     def note(node: Any) -> None:
@@ -25,7 +26,7 @@ def _in_index(index: Any, axis: IterVar) -> bool:
 
 def uses(load: ProducerLoad, axis: IterVar) -> bool:
     """Whether an index of a load depends on an axis."""
-    return any([_in_index(index, axis) for index in load.indices])
+    return any([uses_in(index, axis) for index in load.indices])
 
 
 def neighbours(op: te.ComputeOp, axis: IterVar) -> bool:
@@ -36,6 +37,6 @@ def neighbours(op: te.ComputeOp, axis: IterVar) -> bool:
             continue
         *outer, last = load.indices
         step = as_int(analyzer.simplify(substitute(last, {axis.var: axis.var + 1}) - last))
-        if not (isinstance(step, int) and step == 1) or any([_in_index(index, axis) for index in outer]):
+        if not (isinstance(step, int) and step == 1) or any([uses_in(index, axis) for index in outer]):
             return False
     return True

@@ -19,7 +19,7 @@ from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.declared import named, plain_schedules, template_compute, template_schedule
 from tilewright.topi.stage_schedules.cpu import schedule_cpu, schedule_product, spread, template_cpu
 from tilewright.topi.transform import concatenate
-from tilewright.topi.x86 import forms
+from tilewright.topi.x86 import forms, tensor_intrin
 from tilewright.topi.x86.batch_matmul import batch_matmul, schedule_batch_matmul
 from tilewright.topi.x86.conv2d import conv2d_nchw, conv2d_NCHWc, schedule_conv2d_nchw, schedule_conv2d_NCHWc
 from tilewright.topi.x86.dense import dense_nopack, dense_pack, schedule_dense_nopack, schedule_dense_pack
@@ -125,6 +125,11 @@ def _on_existing(cfg: Any, s: te.Schedule, made: te.Tensor, last: te.Tensor, *_:
     return s
 
 
+def _template(outs: Any, cfg: Any) -> te.Schedule:
+    """Loops of a template, with the instruction for bytes that the target has."""
+    return template_cpu(outs, cfg, tensor_intrin.known_dot())
+
+
 _DECLARED: dict[str, Any] = {
     **{name: template_compute(name, f"{name}.x86", words, form) for name, (words, form) in TEMPLATES.items()},
     **{
@@ -133,12 +138,12 @@ _DECLARED: dict[str, Any] = {
     },
     **{
         f"schedule_{n}": template_schedule(
-            f"schedule_{n}", f"{n}.x86", template_cpu, "_ outs" if n.endswith(LIBRARIES) else "cfg outs"
+            f"schedule_{n}", f"{n}.x86", _template, "_ outs" if n.endswith(LIBRARIES) else "cfg outs"
         )
         for n in TEMPLATES
     },
     **{
-        f"schedule_{n}": template_schedule(f"schedule_{n}", f"{n}.x86", template_cpu)
+        f"schedule_{n}": template_schedule(f"schedule_{n}", f"{n}.x86", _template)
         for n in ("batch_matmul_int8", "conv2d_nhwc_pack_int8", "group_conv2d_nchwc")
     },
     **plain_schedules(SCHEDULES, schedule_cpu),
