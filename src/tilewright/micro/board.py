@@ -66,7 +66,7 @@ class Board:
 
     name, about: what it is. model: its microcontroller, as `tvm.target.micro` knows it. mattr: what of the CPU's features it lacks.
     clock_hz: its clock. memory: its memories. code, data: those that firmware lies in; heap: that of arrays during a session. qemu,
-    openocd, pyocd: what reaches it. """
+    openocd, pyocd: what reaches it."""
 
     def __init__(self, name: str, described: Mapping[str, Any]) -> None:
         """Raises BoardError for descriptions that are incomplete or contradict themselves."""

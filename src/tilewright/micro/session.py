@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -17,17 +16,14 @@ from tilewright.micro.device import configuration
 from tilewright.micro.device_api import attach, detach
 from tilewright.micro.device_runtime import SESSION, helpers, runtime_objects
 from tilewright.micro.errors import ConnectionLost, DeviceTimeout, LinkError, MicroError
-from tilewright.micro.faults import cortex_m_fault, fault_error, riscv_fault
 from tilewright.micro.layout import PageAllocator, session_layout
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
-from tilewright.runtime.errors import error_class
+from tilewright.micro.recovery import THUMB, Recovery
 from tilewright.runtime.linking.symbols import CONTEXT
 
-BEGINS_IN, RECOVERS_IN = 10.0, 1.0
-"""Seconds that the device's runtime has to begin, and a handler of faults to return."""
-_TRIES = 20
-"""How often a device that is stopped in an interrupt goes on for a moment, to come out of it."""
+BEGINS_IN = 10.0
+"""Seconds that the device's runtime has to begin."""
 logger = logging.getLogger("tilewright.micro")
 """What devices log (tw_platform_log) comes here, at the level INFO."""
 LOG = 256
@@ -43,10 +39,6 @@ _ROOTS = (
     "tw_session_log",
     "tw_platform_log",
 )
-_RESETS = {"qemu": "system_reset", "openocd": "reset halt", "pyocd": "reset halt", "gdb": "reset halt"}
-"""What debuggers call a reset that is followed by no run."""
-_THUMB = 0x01000000
-"""The status register of a Cortex-M that runs no exception."""
 
 
 class Session:
@@ -71,7 +63,8 @@ class Session:
         self.remote: Remote | None = None
         self._server: servers.Server | None = None
         self.images: list[Image] = []
-        self._logged = 0
+        self._logged, self._value = 0, bytes(16)
+        self._recovery = Recovery(self)
         self.ticks = 0
         """Ticks of the device's clock that the tasks of the last run took."""
 
@@ -87,7 +80,7 @@ class Session:
         try:
             self._connect()
             self._load_runtime()
-            self._begin()
+            self.begin()
         except BaseException:
             self._disconnect()
             raise
@@ -138,7 +131,8 @@ class Session:
             self._server.close()
             self._server = None
 
-    def _need(self) -> Remote:
+    def connection(self) -> Remote:
+        """The debug connection. Raises MicroError where the session is closed."""
         if self.remote is None:
             raise MicroError(f"the session with {self.board.name} is closed")
         return self.remote
@@ -173,7 +167,7 @@ class Session:
         self.symbols: dict[str, int] = dict(outside)
         roots = [*_ROOTS, *(["tw_vectors"] if self.board.architecture == "cortex_m" else [])]
         self.runtime = self.load(runtime_objects(self.board, SESSION), roots)
-        self._stop, self._fault = (self.runtime.symbols[n] & ~1 for n in ("tw_session_stop", "tw_fault"))
+        self.stop_address, self.fault_address = (self.runtime.symbols[n] & ~1 for n in ("tw_session_stop", "tw_fault"))
 
     def load(self, objects: Sequence[ElfObject], roots: Sequence[str]) -> Image:
         """Links objects against what the device holds, allocates their sections, and sends them. Raises LinkError."""
@@ -244,34 +238,34 @@ class Session:
         with self.lock:
             self.synchronize()
             with self._watched():
-                return self._need().read(address, size)
+                return self.connection().read(address, size)
 
     def write_memory(self, address: int, data: bytes) -> None:
         """Writes memory of the device, when all tasks are done."""
         with self.lock:
             self.synchronize()
             with self._watched():
-                self._need().write(address, data)
+                self.connection().write(address, data)
 
     # --- runs
 
     def _entry(self, name: str) -> list[bytes]:
         """What sets the processor up to run a function of its runtime."""
-        remote, at = self._need(), self.runtime.symbols[name]
+        remote, at = self.connection(), self.runtime.symbols[name]
         values = {"sp": self.symbols["tw_stack_top"], "pc": at & ~1}
         if self.board.architecture == "cortex_m":
-            values["xpsr"] = _THUMB
+            values["xpsr"] = THUMB
         return [remote.setting(register, value) for register, value in values.items()]
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Lets the runtime begin: the unit for floats, vectors, clock, temporaries."""
-        remote = self._need()
-        for address in (self._stop, self._fault):
+        remote = self.connection()
+        for address in (self.stop_address, self.fault_address):
             remote.set_breakpoint(address)
         with self._watched():
             remote.run(self._entry("tw_session_begin"), BEGINS_IN)
         at = remote.register("pc")
-        if at != self._stop:
+        if at != self.stop_address:
             raise MicroError(
                 f"the runtime of {self.board.name} does not begin: it stopped at {at:#x} {self.function_at(at)}"
             )
@@ -279,7 +273,7 @@ class Session:
     def submit(self, name: str, function: int, kind: int, args: Sequence[Any], held: Any = None) -> None:
         """Adds a task. held: what must live until it is done. Raises what a task that has run raises."""
         with self.lock:
-            self._need()
+            self.connection()
             if not self.batch.add(name, function, kind, args):
                 self.synchronize()
                 self.batch.add(name, function, kind, args)
@@ -291,9 +285,8 @@ class Session:
             self.submit(name, function, kind, args, held)
             if self.deferred:
                 return None
-            result = self.batch.results[-1]
             self.synchronize()
-            return tasks.value_of(self._need().read(result, 16)) if kind == tasks.PACKED else None
+            return tasks.value_of(self._value) if kind == tasks.PACKED else None
 
     def synchronize(self) -> None:
         """Runs the tasks that wait. Raises what the first that fails raises; those behind it do not run."""
@@ -308,116 +301,36 @@ class Session:
                 self._held.clear()
 
     def _run(self) -> None:
-        remote, batch = self._need(), self.batch
+        remote, batch = self.connection(), self.batch
         requests = [p for address, data in batch.writes() for p in remote.writing(address, data)]
         begun = time.monotonic()
         try:
             remote.run([*requests, *self._entry("tw_session_run")], self.timeout)
         except DeviceTimeout:
-            raise self._late(time.monotonic() - begun) from None
-        said = remote.read(self.layout["args"].start, batch.read_size)
-        self._log()
+            raise self._recovery.late(time.monotonic() - begun) from None
+        # One exchange: what became of the tasks, how much was logged, the value of the last task.
+        said, logged, self._value = remote.read_all([
+            (self.layout["args"].start, batch.read_size), (self.runtime.symbols["tw_session_log"], 4), (batch.results[-1], 16),
+        ])  # fmt: skip
+        self._log(words(logged)[0])
         done, running = tasks.progress(said)
         if done == tasks.UNDONE:
-            raise self._stopped(batch.names[min(running, len(batch.names) - 1)])
+            raise self._recovery.stopped(batch.names[min(running, len(batch.names) - 1)])
         outcomes = [tasks.outcome(said, k) for k in range(min(done + 1, len(batch.names)))]
         self.ticks = sum([ticks for _, ticks in outcomes])
         if done < len(batch.names):
-            raise self._failed(batch.names[done], outcomes[done][0])
+            raise self._recovery.failed(batch.names[done], outcomes[done][0])
 
-    def _log(self) -> None:
-        """Passes on what the device has logged since the last run, a ring of bytes of which the last are left."""
-        remote, at = self._need(), self.runtime.symbols["tw_session_log"]
-        (written,) = words(remote.read(at, 4))
+    def _log(self, written: int) -> None:
+        """Passes on what the device has logged since the last run, a ring of bytes of which the last are left. written: bytes so far."""
         fresh = (written - self._logged) & 0xFFFFFFFF
         if not fresh:
             return
         self._logged = written
-        ring = remote.read(at + 4, LOG)
+        ring = self.connection().read(self.runtime.symbols["tw_session_log"] + 4, LOG)
         text = bytes([ring[k % LOG] for k in range(written - min(fresh, LOG), written)]).decode(errors="replace")
         lost = f"({fresh - LOG} bytes were lost) " if fresh > LOG else ""
         logger.info("%s: %s%s", self.board.name, lost, text.rstrip("\n"))
-
-    def _late(self, seconds: float) -> MicroError:
-        """The error of a run that does not end. The device is stopped, and begins anew."""
-        remote = self._need()
-        name = self.batch.names[0]
-        try:
-            remote.interrupt()
-            at = self._outside_interrupts()
-            _, running = tasks.progress(remote.read(self.layout["args"].start, 16))
-            name = self.batch.names[min(running, len(self.batch.names) - 1)]
-        except (MicroError, ValueError) as error:
-            return DeviceTimeout(f"{self.board.name} stopped answering while {name} ran, {seconds:.1f} s ago: {error}")
-        where = self.function_at(at)
-        self._begin()
-        return DeviceTimeout(
-            f"{name} did not finish on {self.board.name} in {self.timeout:g} s: it was at {at:#010x}{f' in {where}' if where else ''};"
-            " a longer timeout= may help"
-        )
-
-    def _outside_interrupts(self) -> int:
-        """Where a device that was stopped is, once it has left interrupts: these stay active when the processor is set to another place."""
-        remote = self._need()
-        for _ in range(_TRIES if self.board.architecture == "cortex_m" else 0):
-            if not remote.register("xpsr") & 0x1FF:
-                break
-            remote.send([b"c"])
-            time.sleep(0.002)
-            remote.interrupt()
-        return remote.register("pc")
-
-    def _failed(self, name: str, status: int) -> BaseException:
-        """The error of a function that returned a code."""
-        remote = self._need()
-        kind, text = (
-            remote.read(self.runtime.symbols[symbol], size).split(b"\0")[0].decode(errors="replace")
-            for symbol, size in (("tw_error_kind", 24), ("tw_error_text", 168))
-        )
-        self._begin()  # gives temporaries back, and forgets the error
-        if not kind:
-            return MicroError(f"{name} failed on {self.board.name} with code {status}")
-        return error_class(kind)(text if text.startswith(name) else f"{name}: {text}")
-
-    def _stopped(self, name: str) -> Exception:
-        """The error of a run that ended elsewhere than at its end."""
-        remote = self._need()
-        at = remote.register("pc")
-        if at == self._stop:
-            self._begin()
-            return MicroError(f"{self.board.name} was reset, or gave up (tw_platform_abort), while {name} ran")
-        if at != self._fault:
-            where = self.function_at(at)
-            self._begin()
-            return MicroError(
-                f"{name} stopped on {self.board.name} at {at:#010x}{f' in {where}' if where else ''}, for no reason that is known"
-            )
-        if self.board.architecture == "cortex_m":
-            fault = cortex_m_fault(remote, not self.board.triple.startswith("thumbv6m"))
-        else:
-            fault = riscv_fault(remote)
-        error = fault_error(
-            name, self.board.name, fault, self.function_at(fault.pc), self.source_line(fault.pc), self.layout["stack"]
-        )
-        self._recover()
-        return error
-
-    def _recover(self) -> None:
-        """Brings the processor out of the fault: the handler returns to where runs end, and the runtime begins anew. Where that fails, the
-        debugger resets the processor."""
-        remote = self._need()
-        if self.board.architecture == "cortex_m":
-            # The registers that the handler gives back, at a place of the stack that is sound: r0 to r3, r12, lr, pc, xpsr, and floats.
-            frame = self.symbols["tw_stack_top"] - 128
-            remote.write(frame, struct.pack("<8I", *[0] * 6, self._stop, _THUMB))
-            remote.set_register("sp", frame)
-            remote.clear_breakpoint(self._fault)
-            try:
-                remote.run([], RECOVERS_IN)
-            except DeviceTimeout:
-                remote.interrupt()
-                remote.monitor(_RESETS[self.config["comms_method"]])
-        self._begin()
 
 
 __all__ = ["Session"]

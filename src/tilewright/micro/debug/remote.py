@@ -220,19 +220,29 @@ class Remote:
 
     def read(self, address: int, size: int) -> bytes:
         """Reads memory. Raises MicroError where the stub refuses the address."""
+        return self.read_all([(address, size)])[0]
+
+    def read_all(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Reads several places (address, bytes) of memory, in one exchange where the stub takes that. Raises MicroError where it refuses
+        one."""
         step = max(16, (self.packet_bytes - 16) // 2)
-        asked = [b"m%x,%x" % (address + k, min(step, size - k)) for k in range(0, size, step)]
-        found = bytearray()
-        for answer in self.ask_all(asked):
-            try:
-                found += bytes.fromhex(answer.decode())
-            except ValueError:
-                raise MicroError(
-                    f"{self.where}: the debugger refuses to read {size} bytes at {address:#x}: {_said(answer)}"
-                ) from None
-        if len(found) != size:
-            raise MicroError(f"{self.where}: the debugger gave {len(found)} of {size} bytes at {address:#x}")
-        return bytes(found)
+        asked = [(a + k, min(step, size - k)) for a, size in places for k in range(0, size, step)]
+        answers = iter(self.ask_all([b"m%x,%x" % piece for piece in asked]))
+        found = []
+        for address, size in places:
+            data = bytearray()
+            for _ in range(0, size, step):
+                answer = next(answers)
+                try:
+                    data += bytes.fromhex(answer.decode())
+                except ValueError:
+                    raise MicroError(
+                        f"{self.where}: the debugger refuses to read {size} bytes at {address:#x}: {_said(answer)}"
+                    ) from None
+            if len(data) != size:
+                raise MicroError(f"{self.where}: the debugger gave {len(data)} of {size} bytes at {address:#x}")
+            found.append(bytes(data))
+        return found
 
     def register(self, name: str) -> int:
         """The value of a register."""
