@@ -216,8 +216,8 @@ def test_accesses_that_no_token_orders() -> None:
         + "load.inp sram_base=3 dram_base=0x1000 y_size=1 x_size=1\nfinish"
     )
     assert both(begin + again).endswith(
-        "writes inp[3], but no token orders it and instruction 4 (gemm uop_end=1 iter_out=1 iter_in=4 src_factor_in=1 pop_prev), which reads"
-        " it"
+        "writes inp[3], but no token orders it and instruction 4 (gemm uop_end=1 iter_out=1 iter_in=4 src_factor_in=1 pop_prev), which"
+        " reads it"
     )
     stored = begin + "gemm push_next\nstore dram_base=0x1000 y_size=1 x_size=4 pop_prev\n"
     assert both(stored + "alu.add uop_end=1 iter_out=1 iter_in=4 dst_factor_in=1 use_imm\nfinish").endswith(
