@@ -36,6 +36,8 @@ class Commands:
         self._written = {m: np.full(config.depth(m), -1) for m in _SHARED}
         self._dram: dict[int, list[tuple[bool, int, int, int]]] = {}
         """By argument: (whether it was written, first byte, byte behind the last one, instruction)."""
+        self._loads: dict[tuple[Any, ...], int] = {}
+        """By what was loaded to where, the last instruction that did; of inputs and weights, which nothing but loads changes."""
         self._told: dict[tuple[str, str], int] = {}
         """By units (from, to), the last instruction of the first that the second has waited for."""
         self._sequences: dict[tuple[Uop, ...], int] = {}
@@ -47,17 +49,31 @@ class Commands:
     # ---- instructions
 
     def load(self, memory: str, argument: int, offset: int, fields: dict[str, int], first: int, count: int) -> None:
-        """Loads `count` elements, from the first one on. offset: bytes from the start of the argument."""
+        """Loads `count` elements, from the first one on, unless they are there already. offset: bytes from the start of the argument."""
+        elements = np.arange(first, first + count)
+        what = (memory, argument, offset, first, *fields.items())
+        before = self._loads.get(what, -1)
+        if (
+            before >= 0
+            and (self._written[memory][elements] == before).all()
+            and not self._stored_since(argument, before)
+        ):
+            return
         size = self.config.element_bytes(memory)
         end = offset + max((fields["y_size"] - 1) * fields["x_stride"] + fields["x_size"], 0) * size
         unit = "load" if memory in ("inp", "wgt") else "compute"
-        elements = np.arange(first, first + count)
         self._append(
             insn("load", memory=memory, sram_base=first, dram_base=offset, **fields),
             unit,
             writes={memory: elements},
             dram=(argument, False, offset, end) if fields["x_size"] else None,
         )
+        if memory in _SHARED:
+            self._loads[what] = len(self.instructions) - 1
+
+    def _stored_since(self, argument: int, n: int) -> bool:
+        """Whether something was stored to an argument after an instruction."""
+        return any([written and at > n for written, _, _, at in self._dram.get(argument, ())])
 
     def store(self, argument: int, offset: int, fields: dict[str, int], first: int, count: int) -> None:
         """Stores `count` elements of out, from the first one on."""
@@ -86,9 +102,7 @@ class Commands:
     def finish(self) -> Sequence[Insn]:
         """Ends the program, behind all that stores. Returns its instructions."""
         stores = [n for n, i in enumerate(self.instructions) if i.unit == "store"]
-        if stores:
-            self._append(insn("gemm"), "compute", after=stores[-1])
-        self._append(insn("finish"), "compute")
+        self._append(insn("finish"), "compute", after=stores[-1] if stores else -1)
         order_of(self.config, self.instructions)
         return self.instructions
 
