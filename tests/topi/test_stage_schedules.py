@@ -36,6 +36,10 @@ CASES: dict[str, Case] = {
         lambda x, w: topi.add(N.conv2d_nchw(x, w, 1, 1, 1), N.conv2d_nchw(x, w, 1, 1, 1)), ((1, 2, 4, 4), (2, 2, 3, 3)),
     ),
     "a stage that is read twice": (lambda x: topi.add(y := topi.exp(x), topi.nn.relu(y)), ((3, 20),)),
+    "a convolution of several filters for each thread": (
+        lambda x, w, b: N.relu(N.bias_add(N.conv2d_nchw(x, w, 1, 0, 1), b)),
+        ((1, 2, 16, 32), (64, 2, 1, 1), (64,)),
+    ),
     "a scalar": (lambda x: topi.add(x, 1.0), ((),)),
 }  # fmt: skip
 
@@ -89,6 +93,13 @@ def test_what_takes_a_product_has_its_loops() -> None:
     with tvm.target.Target("cuda", host="llvm"):
         text = tvm.lower(topi.cuda.schedule_reduce(made), [*tensors, *made]).script()
     assert text.count('"blockIdx.x"') == 1 and '"shared"' in text
+
+
+def test_threads_compute_several_filters() -> None:
+    tensors, made, _ = tensors_of("a convolution of several filters for each thread")
+    with tvm.target.Target("cuda", host="llvm"):
+        text = tvm.lower(topi.cuda.schedule_reduce(made), [*tensors, *made]).script()
+    assert text.count('"blockIdx.x"') == 1 and "T.unroll(8)" in text
 
 
 def test_dynamic_extents() -> None:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tilewright import te
-from tilewright.tir.expr import IterVar
 from tilewright.topi.stage_schedules import StageGraph, extent, is_reduction, loads_of
-from tilewright.topi.stage_schedules.operands import neighbours, uses, uses_in
+from tilewright.topi.stage_schedules.operands import divisor, neighbours, reused_axis, uses, uses_in
 from tilewright.topi.template_stages import LANES, axes_of, reduced, shared
 
 
@@ -122,24 +121,10 @@ def _partial_sums(s: te.Schedule, tensor: te.Tensor) -> None:
     s[parts].vectorize(lane)
 
 
-def _rows(op: te.ComputeOp) -> IterVar | None:
-    """The axis of a tile's rows: the last one, apart from the vectors', along which something that was loaded is used again."""
-    loads = loads_of(op)
-    for axis in reversed(op.axis[:-1]):
-        size = extent(axis)
-        if size is not None and size > 1 and not all([uses(load, axis) for load in loads]):
-            return axis
-    return None
-
-
-def _divisor(size: int, most: int) -> int:
-    return max([d for d in range(1, most + 1) if size % d == 0])
-
-
 def _tiles(s: te.Schedule, made: te.Tensor, tensor: te.Tensor, tiles: Tiles) -> None:
     """Tiles of a reduction, along the loops of `tensor`, which takes its result."""
     op: Any = s[made].op
-    rows = _rows(op)
+    rows = reused_axis(op)
     size = extent(op.axis[-1])
     assert size is not None
     grouped = tiles.dot is not None and _in_groups(op)
@@ -156,7 +141,7 @@ def _tiles(s: te.Schedule, made: te.Tensor, tensor: te.Tensor, tiles: Tiles) -> 
     if place is not None:
         height = extent(others[place])
         assert height is not None
-        outer_row, row = s[tensor].split(others[place], _divisor(height, tiles.rows))
+        outer_row, row = s[tensor].split(others[place], divisor(height, tiles.rows))
         loops = [*others[:place], outer_row, *others[place + 1 :]]
         s[tensor].reorder(*loops, outer_column, row, lanes)
         s[tensor].unroll(row)

@@ -2,7 +2,7 @@
 
 A stage without reduction has a thread for each element. A reduction with few results has a block of threads for each of them, which
 add up parts. Products of two operands have tiles of results in registers, whose operands all threads of a block bring into shared
-memory. What other reductions compute, a thread computes for each result.
+memory. In other reductions, such as convolutions, a thread computes several results that share what they load, or a single one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.tir.expr import IterVar
 from tilewright.topi.stage_schedules import StageGraph, extent, is_reduction, loads_of
-from tilewright.topi.stage_schedules.operands import uses
+from tilewright.topi.stage_schedules.operands import divisor, reused_axis, uses
 from tilewright.topi.template_stages import axes_of, reduced
 from tilewright.topi.utils import prod
 
@@ -60,6 +60,8 @@ def schedule_gpu(outs: Any, loops: Loops = DEFAULT) -> te.Schedule:
             _shared_reduction(graph.schedule, tensor, loops)
             if end is not None:
                 spread_threads(graph.schedule, last, loops.threads)
+        elif is_reduction(op) and _thread_tiles(graph.schedule, tensor, last, loops):
+            continue
         else:
             whole = end is not None and _whole_blocks(end, loops.threads)
             if end is not None and whole is None:
@@ -71,10 +73,46 @@ def schedule_gpu(outs: Any, loops: Loops = DEFAULT) -> te.Schedule:
     return graph.schedule
 
 
+def _thread_tiles(s: te.Schedule, made: te.Tensor, tensor: te.Tensor, loops: Loops) -> bool:
+    """Several results for each thread, which share what they load, such as the same place of several filters of a convolution. Returns
+    False where no axis shares loads, or where blocks would not be whole. tensor: what takes the results."""
+    op: Any = s[made].op
+    shared = reused_axis(op, of_neighbours=True) if len(op.body) == 1 else None
+    sizes = [extent(a) for a in op.axis]
+    if shared is None or not all([d is not None for d in sizes]):
+        return False
+    place = list(op.axis).index(shared)
+    own = divisor(extent(shared) or 1, 2 * loops.own)
+    threads = _dividing(prod(sizes) // own, loops.threads)
+    if own == 1 or threads is None or prod(sizes) // own < FEW:
+        return False
+    if made is tensor:
+        acc = s.cache_write(made, "local")
+    else:
+        acc = made
+        s[made].set_scope("local")
+    axes = axes_of(s, tensor)
+    axes[place], inner = s[tensor].split(axes[place], own)
+    s[tensor].reorder(*axes, inner)
+    block, thread = s[tensor].split(s[tensor].fuse(*axes), threads)
+    s[tensor].bind(block, te.thread_axis("blockIdx.x"))
+    s[tensor].bind(thread, te.thread_axis("threadIdx.x"))
+    s[tensor].unroll(inner)
+    s[acc].compute_at(s[tensor], thread)
+    inside = axes_of(s, acc)
+    s[acc].reorder(*[a for k, a in enumerate(inside) if k != place], *reduced(s, acc), inside[place])
+    s[acc].unroll(inside[place])
+    return True
+
+
+def _dividing(total: int, threads: int) -> int | None:
+    """The most threads, at least a warp's, that divide a number; None if there is no such number."""
+    return next((n for n in range(allowed(threads), WARP - 1, -1) if total % n == 0), None)
+
+
 def _whole_blocks(op: te.ComputeOp, threads: int) -> int | None:
     """The most threads, at least a warp's, that divide the elements of an operation; None if there is no such number."""
-    total = prod([extent(a) or 1 for a in op.axis])
-    return next((n for n in range(allowed(threads), WARP - 1, -1) if total % n == 0), None)
+    return _dividing(prod([extent(a) or 1 for a in op.axis]), threads)
 
 
 def allowed(threads: int) -> int:

@@ -8,7 +8,7 @@ from tilewright import te
 from tilewright.arith import Analyzer
 from tilewright.tir.expr import IterVar, ProducerLoad
 from tilewright.tir.stmt_functor import post_order_visit, substitute
-from tilewright.topi.stage_schedules import loads_of
+from tilewright.topi.stage_schedules import extent, loads_of
 from tilewright.topi.utils import as_int
 
 
@@ -40,3 +40,20 @@ def neighbours(op: te.ComputeOp, axis: IterVar) -> bool:
         if not (isinstance(step, int) and step == 1) or any([uses_in(index, axis) for index in outer]):
             return False
     return True
+
+
+def reused_axis(op: te.ComputeOp, of_neighbours: bool = False) -> IterVar | None:
+    """The last axis of results, apart from the very last one, along which something that was loaded is used again. of_neighbours: something
+    that differs between neighbours along the very last axis, if there is such an axis."""
+    loads = loads_of(op)
+    wanted = [load for load in loads if uses(load, op.axis[-1])] if of_neighbours and op.axis else loads
+    for axis in reversed(op.axis[:-1]):
+        size = extent(axis)
+        if size is not None and size > 1 and not all([uses(load, axis) for load in wanted]):
+            return axis
+    return reused_axis(op) if of_neighbours else None
+
+
+def divisor(size: int, most: int) -> int:
+    """The largest divisor of a size that is not above a number."""
+    return max([d for d in range(1, most + 1) if size % d == 0])
