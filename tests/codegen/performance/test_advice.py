@@ -76,6 +76,16 @@ def test_matrix_units(out: str, times: int) -> None:
     assert report.factors == (("float16",) if out == "float32" else ())
 
 
+def test_reads_of_shared_memory() -> None:
+    report, *_ = kernel_reports(tiled(256, 256, 256), "cuda -arch=sm_90a", compiled=False)
+    free = report._replace(accesses=tuple([a._replace(per_request=a.ideal) for a in report.accesses]))
+    text = advice(free, Target("cuda -arch=sm_90a").gpu)[-1]
+    assert text.startswith("reads of shared memory take ") and text.endswith(
+        "or by wgmma, which reads it without registers"
+    )
+    assert "shared memory take" not in told(transpose(33))
+
+
 LOG = """
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'second' for 'sm_90a'

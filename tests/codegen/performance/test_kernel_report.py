@@ -172,7 +172,7 @@ def test_mma() -> None:
     def body(t: Any, b: Any) -> Any:
         c, a, f = b["c"].data, b["a"].data, b["b"].data
         return tir.Evaluate(
-            tir.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a, 0, f, 0, c, 0, False)
+            tir.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a, 0, f, t % 2 * 2, c, 0, False)
         )
 
     kinds = {"a": (8, "float16", "local"), "b": (4, "float16", "local"), "c": (4, "float32", "local")}
@@ -242,6 +242,15 @@ def test_reuse_by_the_order_of_blocks() -> None:
     assert [access(swizzled, name).reuse for name in "ab"] == [216 / 27, 216 / 8]
     assert access(swizzled, "c", "store").reuse == 1
     assert swizzled.l2_reuse > 1.1 * rows.l2_reuse
+
+
+def test_arithmetic_of_indices_does_not_count() -> None:
+    def body(t: Any, b: Any) -> Any:
+        row, value = tir.Var("row", "int32"), tir.Var("value", "float32")
+        store = tir.BufferStore(b["out"], value * value, [row])
+        return tir.LetStmt(row, t * 2 + 1, tir.LetStmt(value, b["src"][t] + 1.0, store))
+
+    assert report(of_one_warp(body)).operations == {"scalar float32": 64}
 
 
 def test_waves() -> None:

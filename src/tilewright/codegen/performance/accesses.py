@@ -193,15 +193,11 @@ class Program(Visitor):
         self.visit(s.condition)
         self.visit(s.body)
 
-    @on(LetStmt)
-    def _let_statement(self, s: LetStmt) -> None:
-        self.visit(s.value)
+    @on(LetStmt, Let)
+    def _let(self, s: LetStmt | Let) -> None:
+        # What is bound to a name as an integer is a part of indices.
+        (self.visit if s.value.dtype.is_float else self._index)(s.value)
         self._inside(s, s.body)
-
-    @on(Let)
-    def _let(self, e: Let) -> None:
-        self.visit(e.value)
-        self._inside(e, e.body)
 
     @on(IfThenElse)
     def _if(self, s: IfThenElse) -> None:
@@ -309,6 +305,10 @@ class Program(Visitor):
             self.visit(e.args[1])
             return
         self._matrix(e, name)
+        if name.startswith(("ptx_", "mma_", "tvm_")):
+            # Numbers of instructions are offsets.
+            self._index(*e.args)
+            return
         for arg in e.args:
             self.visit(arg)
 

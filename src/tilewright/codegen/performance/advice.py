@@ -19,7 +19,7 @@ def advice(report: KernelReport, gpu: GpuFacts) -> list[str]:
     """Advice for a kernel on the device of its report."""
     found = [*_compiled(report), *_blocks(report, gpu)]
     found += [line for memory in ("global", "shared") for line in _accesses(report, memory)]
-    return [*found, *_arithmetic(report, gpu)]
+    return [*found, *_arithmetic(report, gpu), *_shared_memory(report, gpu)]
 
 
 def _compiled(report: KernelReport) -> list[str]:
@@ -93,6 +93,20 @@ def _arithmetic(report: KernelReport, gpu: GpuFacts) -> list[str]:
             times = gpu.peak(dtype) / gpu.peak(max(scalar, key=lambda name: scalar[name]), matrix=False)
             return [f"products of {dtype} are computed without matrix units, which are {times:.0f} times as fast"]
     return []
+
+
+def _shared_memory(report: KernelReport, gpu: GpuFacts) -> list[str]:
+    """A kernel without conflicts that reads shared memory longer than it computes."""
+    if not report.bounds or report.bounds[0].name != "shared memory" or report.conflict_free < POOR:
+        return []
+    units = [b.seconds for b in report.bounds if b.name in ("arithmetic", "matrix units")]
+    if not units:
+        return []
+    direct = ", or by wgmma, which reads it without registers" if gpu.has_wgmma else ""
+    return [
+        f"reads of shared memory take {report.bounds[0].seconds / max(units):.1f} times as long as the arithmetic: read each element less"
+        f" often by larger tiles of each thread or warp{direct}"
+    ]
 
 
 __all__ = ["advice"]
