@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -33,6 +35,9 @@ from tilewright.tir.transform.loop.double_buffer import touches
 from tilewright.tir.transform.ssa import convert_ssa
 
 STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "software_pipeline_async_stages"
+STEP = "software_pipeline_step"
+"""Attribute around what runs in one step of a pipeline, with a number of its own. Inside, the attribute STAGE is around the statement of
+each stage. Statements of different stages of a step access different versions of all buffers."""
 
 
 class _Versions(Mutator):
@@ -184,7 +189,8 @@ class _Pipeline:
         return out
 
     def _waits(self) -> dict[int, dict[int, int]]:
-        """Statement -> asynchronous stage that it reads -> the number of the stage's commits that may be unfinished."""
+        """Statement -> asynchronous stage that it reads -> the number of the stage's commits that may be unfinished at the begin of a
+        step, before its own."""
         out: dict[int, dict[int, int]] = {}
         uses = [touches(p) for p in self.parts] if self.asynchronous else []
         for b, use in enumerate(uses):
@@ -192,17 +198,17 @@ class _Pipeline:
                 stage = self.stages[a]
                 if a == b or stage not in self.asynchronous or stage == self.stages[b] or not source.writes & use.reads:
                     continue
-                # Each statement of the stage commits once per iteration. Earlier ones in the order have committed in this iteration.
+                # Each statement of the stage commits once per iteration.
                 commits = [k for k, s in enumerate(self.stages) if s == stage]
                 between = self.stages[b] - stage - 1
-                now = len([k for k in commits if self.orders[k] < self.orders[b]])
                 rest = len([k for k in commits if self.orders[k] > self.orders[a]])
-                late = between * len(commits) + now + rest if between >= 0 else 0
+                late = between * len(commits) + rest if between >= 0 else 0
                 found = out.setdefault(b, {})
                 found[stage] = min(found.get(stage, late), late)
         return out
 
-    def build(self) -> Stmt:
+    def build(self, numbers: Iterator[int]) -> Stmt:
+        """The pipeline. numbers: of its steps."""
         loop = self.loop
         versions = self.versions()
         depth = max(self.stages)
@@ -216,6 +222,7 @@ class _Pipeline:
         def iteration(at: PrimExpr, guarded: bool) -> Stmt:
             """All stages at one step of the pipeline. `guarded`: only those with an iteration inside the loop's range."""
             out: list[Stmt] = []
+            late: dict[int, int] = {}
             for number in ordered:
                 stage, part = self.stages[number], self.parts[number]
                 of = analyzer.simplify(subtract(at, IntImm(dtype, stage)))
@@ -226,11 +233,7 @@ class _Pipeline:
                 if stage in self.asynchronous:
                     inner = AttrStmt(None, "async_scope", IntImm("int32", 1), s)
                     s = AttrStmt(None, "async_commit_queue_scope", IntImm("int32", stage), inner)
-                for queue, late in waits.get(number, {}).items():
-                    # The prologue and the epilogue have fewer iterations in flight, so they wait for all.
-                    count = IntImm("int32", 0 if guarded else late)
-                    inner = AttrStmt(None, "async_wait_inflight_count", count, s)
-                    s = AttrStmt(None, "async_wait_queue_scope", IntImm("int32", queue), inner)
+                s = AttrStmt(None, STAGE, IntImm("int32", stage), s)
                 if guarded:
                     inside = analyzer.simplify(logical_and(of >= loop.min, of < end))
                     if isinstance(inside, IntImm):
@@ -238,8 +241,16 @@ class _Pipeline:
                             continue
                     else:
                         s = IfThenElse(inside, s)
+                for queue, count in waits.get(number, {}).items():
+                    # The prologue and the epilogue have fewer iterations in flight, so they wait for all.
+                    late[queue] = min(late.get(queue, count), 0 if guarded else count)
                 out.append(s)
-            return stmt_seq(*out)
+            step: Stmt = AttrStmt(None, STEP, IntImm("int32", next(numbers)), stmt_seq(*out))
+            # The wait comes first: one barrier then also stands between what the last step read and what this one overwrites.
+            for queue, count in late.items():
+                inner = AttrStmt(None, "async_wait_inflight_count", IntImm("int32", count), step)
+                step = AttrStmt(None, "async_wait_queue_scope", IntImm("int32", queue), inner)
+            return step if out else stmt_seq()
 
         kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
         begin = analyzer.simplify(add(loop.min, IntImm(dtype, depth)))
@@ -274,6 +285,9 @@ def _names(data: set[Var]) -> str:
 
 
 class _Inject(Mutator):
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
+
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
         return e
@@ -281,7 +295,7 @@ class _Inject(Mutator):
     @on(For)
     def _for(self, s: For) -> Stmt:
         new = self.rebuild(s)
-        return _Pipeline(new).build() if _is_marked(s) else new
+        return _Pipeline(new).build(self.numbers) if _is_marked(s) else new
 
 
 def _is_marked(s: Stmt) -> bool:

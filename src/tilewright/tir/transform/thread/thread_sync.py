@@ -56,18 +56,25 @@ MOST_POINTS = 1 << 16
 
 
 class Access:
-    """One access of shared memory. `indices` is None if it may access all of it."""
+    """One access of shared memory. `indices` is None if it may access all of it. `stages`: of software pipelines."""
 
-    __slots__ = ("carried", "data", "indices", "second_half", "write")
+    __slots__ = ("carried", "data", "indices", "second_half", "stages", "write")
 
-    def __init__(self, data: Var, write: bool, indices: tuple[PrimExpr, ...] | None, second_half: bool) -> None:
+    def __init__(
+        self,
+        data: Var,
+        write: bool,
+        indices: tuple[PrimExpr, ...] | None,
+        second_half: bool,
+        stages: Path,
+    ) -> None:
         self.data, self.write, self.indices = data, write, indices
-        self.second_half = second_half
+        self.second_half, self.stages = second_half, stages
         self.carried: frozenset[Var] | None = None
 
     def from_last_turn(self, loop: Stmt) -> Access:
         """This access in an earlier iteration of the loop."""
-        out = Access(self.data, self.write, self.indices, self.second_half)
+        out = Access(self.data, self.write, self.indices, self.second_half, self.stages)
         var = getattr(loop, "loop_var", None)
         out.carried = (self.carried or frozenset()) | (frozenset() if var is None else {var})
         return out
@@ -76,14 +83,14 @@ class Access:
 class _Collect(Visitor):
     """Accesses of storage of one scope below a statement."""
 
-    def __init__(self, scope: str, second_half: bool) -> None:
-        self.scope, self.second_half = scope, second_half
+    def __init__(self, scope: str, second_half: bool, stages: Path) -> None:
+        self.scope, self.second_half, self.stages = scope, second_half, stages
         self.found: list[Access] = []
         self.barrier = False
 
     def _note(self, data: Var, write: bool, indices: Any) -> None:
         if scope_of(data) == self.scope:
-            self.found.append(Access(data, write, indices, self.second_half))
+            self.found.append(Access(data, write, indices, self.second_half, self.stages))
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
@@ -97,6 +104,12 @@ class _Collect(Visitor):
         for i in s.indices:
             self.visit(i)
         self._note(s.buffer.data, True, s.indices)
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        outer, self.stages = self.stages, _entered(s, self.stages)
+        self.visit_children(s)
+        self.stages = outer
 
     @on(Var)
     def _var(self, v: Var) -> None:
@@ -123,6 +136,28 @@ class _Collect(Visitor):
             self.visit(e.args[4])
             return
         self.visit_children(e)
+
+
+Path = tuple[tuple[int, int], ...]
+"""(step, stage) of the software pipelines around a statement, outermost first; stage -1: in a step, but not in a stage yet."""
+
+
+def _entered(s: AttrStmt, stages: Path) -> Path:
+    """The path inside of an attribute."""
+    if isinstance(s.value, IntImm):
+        if s.attr_key == "software_pipeline_step":
+            return (*stages, (s.value.value, -1))
+        if s.attr_key == "software_pipeline_stage" and stages and stages[-1][1] < 0:
+            return (*stages[:-1], (stages[-1][0], s.value.value))
+    return stages
+
+
+def _of_other_stages(a: Path, b: Path) -> bool:
+    """Whether two accesses are in different stages of one step: they are to different versions of a buffer."""
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            return x[0] == y[0]
+    return False
 
 
 def scope_of(data: Var) -> str:
@@ -162,6 +197,7 @@ class _Planner:
         self.extents: dict[Var, int | None] = {}
         self.varying: set[Var] = set()
         self.second_half = False
+        self.stages: Path = ()
 
     # --- conflicts
 
@@ -189,6 +225,8 @@ class _Planner:
         if a.carried is None and a.second_half != b.second_half:
             # A double buffer's writes go to the half that this iteration does not read.
             return False
+        if a.carried is None and _of_other_stages(a.stages, b.stages):
+            return False
         if a.indices is None or b.indices is None:
             return True
         same = len(a.indices) == len(b.indices) and all(
@@ -209,7 +247,7 @@ class _Planner:
 
     def _whole(self, s: Stmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         """A statement that gets no barrier inside."""
-        walk = _Collect(self.scope, self.second_half)
+        walk = _Collect(self.scope, self.second_half, self.stages)
         walk.visit(s)
         if walk.barrier:
             return s, []
@@ -247,7 +285,7 @@ class _Planner:
 
     def _expr(self, e: Any, pending: list[Access]) -> tuple[list[Stmt], list[Access]]:
         """(barriers before an expression, the accesses since the last barrier)."""
-        walk = _Collect(self.scope, self.second_half)
+        walk = _Collect(self.scope, self.second_half, self.stages)
         walk.visit(e)
         first, pending = self._before(e, walk.found, pending)
         return first, [*pending, *walk.found]
@@ -316,11 +354,14 @@ class _Planner:
             return out
         if s.attr_key == "async_wait_inflight_count":
             return self._waited(s, pending)
-        return self._body(s, [], pending)
+        outer, self.stages = self.stages, _entered(s, self.stages)
+        out = self._body(s, [], pending)
+        self.stages = outer
+        return out
 
     def _waited(self, s: AttrStmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         """What reads asynchronous copies. A thread has waited for its own ones; a barrier makes those of the others known."""
-        walk = _Collect(self.scope, self.second_half)
+        walk = _Collect(self.scope, self.second_half, self.stages)
         walk.visit(s.body)
         if not walk.found:
             return self._body(s, [], pending)
@@ -373,17 +414,19 @@ class _Planner:
         if isinstance(s, (For, While, AttrStmt, LetStmt, AssertStmt, Allocate, DeclBuffer, Block)):
             key = "condition" if isinstance(s, (While, AssertStmt)) else "value" if isinstance(s, LetStmt) else ""
             before, _ = self._expr_accesses(getattr(s, key)) if key else ([], False)
-            outer = self.second_half
-            self.second_half |= isinstance(s, AttrStmt) and s.attr_key == "double_buffer_write"
+            outer, stages = self.second_half, self.stages
+            if isinstance(s, AttrStmt):
+                self.second_half |= s.attr_key == "double_buffer_write"
+                self.stages = _entered(s, stages)
             found, divided = self._head(s.body)
-            self.second_half = outer
+            self.second_half, self.stages = outer, stages
             # A loop may have no iterations.
             sure = not isinstance(s, While) and not (isinstance(s, For) and getattr(s.extent, "value", 0) < 1)
             return [*before, *found], divided and sure
         return self._expr_accesses(s)
 
     def _expr_accesses(self, e: PrimExpr | Stmt) -> tuple[list[Access], bool]:
-        walk = _Collect(self.scope, self.second_half)
+        walk = _Collect(self.scope, self.second_half, self.stages)
         walk.visit(e)
         return walk.found, walk.barrier
 
