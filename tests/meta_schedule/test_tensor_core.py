@@ -20,9 +20,9 @@ from tilewright.driver import lower
 from tilewright.driver.pipeline import device_pipeline
 from tilewright.meta_schedule import schedule_rule as R
 from tilewright.meta_schedule.blocks import note
-from tilewright.meta_schedule.schedule_rule.matrix_product import product_of
 from tilewright.meta_schedule.trace_space import TraceSpace
 from tilewright.node import nodes_of
+from tilewright.scheduling.gpu.matrix_form import product_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import transform as T

@@ -1,32 +1,14 @@
-"""Which blocks, and which tensor intrinsics, are matrix products."""
+"""Which tensor intrinsics are matrix products."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tilewright.meta_schedule.blocks import only_store
-from tilewright.node import nodes_of
+from tilewright.scheduling.gpu.matrix_form import product_of
 from tilewright.support.errors import ScheduleError
-from tilewright.tir import Block, BufferLoad
 from tilewright.tir.schedule import TensorIntrin
-from tilewright.tir.schedule.facts.leaves import DATA_PAR, leaves
-from tilewright.tir.stmt_functor import used_vars
-
-ALL, ROWS, COLUMNS, STEPS = (True, True, True), (True, True, False), (True, False, True), (False, True, True)
-"""Whether C, A and B are indexed by a variable of the batch, of the rows, of the columns, of the sum."""
-
-
-class Product(NamedTuple):
-    """A matrix product: the numbers of a block's iteration variables by their part in C[b, m, n] += A[b, m, k] * B[b, k, n], and which of
-    the block's reads A and B are."""
-
-    b: tuple[int, ...]
-    m: tuple[int, ...]
-    n: tuple[int, ...]
-    k: tuple[int, ...]
-    places: tuple[int, int]
+from tilewright.tir.schedule.facts.leaves import leaves
 
 
 class Unit(NamedTuple):
@@ -51,42 +33,3 @@ def unit_of(name: str) -> Unit:
     right = leaf.block.reads[product.places[1]].region
     transposed = right[0].min is leaf.block.iter_vars[product.n[0]].var
     return Unit((m, n, k), [str(x.dtype) for x in (a, b, c)], transposed)
-
-
-def product_of(block: Block) -> Product | None:
-    """The matrix product that a block computes; None unless it is one: C[..] = C[..] + A[..] * B[..], where A and B may be cast, and each
-    variable is one of the rows, of the columns, of the sum, or of the batch."""
-    store = only_store(block)
-    if store is None:
-        return None
-    loads: list[Any] = [x for x in nodes_of(store.value, BufferLoad) if x.buffer is not store.buffer]
-    if len(loads) != 2 or type(store.value).__name__ != "Add" or not _is_product(store.value, store, loads):
-        return None
-    variables = [iv.var for iv in block.iter_vars]
-    accesses: tuple[Any, ...] = (store, *loads)
-    used = [{v for i in x.indices for v in used_vars(i)} for x in accesses]
-    parts: dict[tuple[bool, ...], list[int]] = {}
-    for i, (v, iv) in enumerate(zip(variables, block.iter_vars, strict=True)):
-        key = (v in used[0], v in used[1], v in used[2])
-        if key[0] != (iv.iter_type == DATA_PAR):
-            return None
-        parts.setdefault(key, []).append(i)
-    b, m, n, k = [tuple(parts.pop(key, ())) for key in (ALL, ROWS, COLUMNS, STEPS)]
-    # An axis of length 1 may be in none of them.
-    if parts or not (m and n and k):
-        return None
-    reads = [r.buffer for r in block.reads]
-    if len(set(reads)) != len(reads) or loads[0].buffer is loads[1].buffer:
-        return None
-    return Product(b, m, n, k, (reads.index(loads[0].buffer), reads.index(loads[1].buffer)))
-
-
-def _is_product(value: Any, store: Any, loads: Sequence[Any]) -> bool:
-    """Whether a value is the stored element plus the product of two loads."""
-    total, product = value.a, value.b
-    if type(total) is not BufferLoad:
-        total, product = product, total
-    if type(total) is not BufferLoad or total.buffer is not store.buffer or type(product).__name__ != "Mul":
-        return False
-    factors = [f.value if type(f).__name__ == "Cast" else f for f in (product.a, product.b)]
-    return all([f is x for f, x in zip(factors, loads, strict=True)])

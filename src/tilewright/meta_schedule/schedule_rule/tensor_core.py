@@ -8,11 +8,12 @@ from typing import Any
 
 from tilewright.ir import IntImm
 from tilewright.meta_schedule.blocks import is_root, needs_multi_level_tiling, note, simple_kinds
-from tilewright.meta_schedule.schedule_rule.matrix_product import Product, Unit, product_of, unit_of
+from tilewright.meta_schedule.schedule_rule.matrix_product import Unit, unit_of
 from tilewright.meta_schedule.schedule_rule.multi_level_tiling import MultiLevelTiling, Tiled
+from tilewright.scheduling.gpu.matrix_form import Product, Staged, as_product, padded, product_of
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
-from tilewright.tir.schedule.facts.leaves import int_extent, leaves
+from tilewright.tir.schedule.facts.leaves import leaves
 
 KEY, INIT, FETCH = (
     "meta_schedule.auto_tensorize",
@@ -24,10 +25,10 @@ GROUP = ("init", "load_a", "load_b", "compute", "store")
 
 @dataclass
 class OnUnit(Tiled):
-    """A schedule for a group of intrinsics. staged: the blocks that bring the operands to the form of the product."""
+    """A schedule for a group of intrinsics. staged: the blocks that bring the operands and the result to the form of the product."""
 
     group: Mapping[str, str] = field(default_factory=dict)
-    staged: list[BlockRV] = field(default_factory=list)
+    staged: Staged = field(init=False)
 
 
 class MultiLevelTilingTensorCore(MultiLevelTiling):
@@ -90,7 +91,8 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         types = [str(block.reads[i].buffer.dtype) for i in product.places] + [str(block.writes[0].buffer.dtype)]
         if types != unit.dtypes:
             raise ScheduleError(f"the product is of {types}, the intrinsic of {unit.dtypes}")
-        result = _padded(state, _as_product(state, product, unit.transposed), unit.sizes)
+        staged = as_product(state.sch, state.block, product, trans_b=unit.transposed)
+        state.staged = padded(state.sch, state.block, staged, unit.sizes)
         _with_tiles(state, unit.sizes)
         sch = state.sch
         sch.annotate(state.block, "meta_schedule.tiling_structure", self.structure)
@@ -98,12 +100,12 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch.annotate(state.block, INIT, state.group["init"])
         sch.annotate(state.block, "warp_execution", 1)
         self.tile(state)
-        self._store(state, result, unit.sizes)
+        self._store(state, unit.sizes)
         self._load(state, product, unit)
         if self.use_software_pipeline:
             self._pipeline(state)
 
-    def _store(self, state: OnUnit, result: BlockRV, sizes: tuple[int, int, int]) -> None:
+    def _store(self, state: OnUnit, sizes: tuple[int, int, int]) -> None:
         """Fragments of sums, stored to shared memory, from where all threads copy them."""
         sch, steps = state.sch, self.structure.index("R")
         _, levels, scope = self.reuse_write
@@ -111,7 +113,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         fragments = sch.cache_write(state.block, 0, "wmma.accumulator")
         sch.reverse_compute_at(fragments, _loop(state, steps), True)
         sch.reverse_compute_at(shared, _loop(state, levels[0]), True)
-        sch.reverse_compute_inline(result)
+        sch.reverse_compute_inline(state.staged.result)
         _annotated(sch, fragments, sizes[:2], state.group["store"])
         self._fetched(sch, shared, _loop(state, levels[0]))
 
@@ -121,7 +123,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         _, levels, scope = self.reuse_read
         m, n, k = unit.sizes
         shapes = [(m, k), (n, k) if unit.transposed else (k, n)]
-        for name, place, shape, staged in zip("ab", product.places, shapes, state.staged, strict=True):
+        for name, place, shape, staged in zip("ab", product.places, shapes, state.staged.operands, strict=True):
             shared = sch.cache_read(state.block, place, scope, [state.block])
             fragments = sch.cache_read(state.block, place, f"wmma.matrix_{name}", [state.block])
             sch.compute_at(fragments, _loop(state, inner), True)
@@ -150,90 +152,6 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         # The products of a step are one statement: loads of fragments are in their loops.
         state.sch.annotate(loop, "software_pipeline_stage", [0] * copies + [1])
         state.sch.annotate(loop, "software_pipeline_order", list(range(copies + 1)))
-
-
-def _as_product(state: OnUnit, product: Product, transposed: bool) -> BlockRV:
-    """Stages the operands and the result of a block in buffers of the form of a product, and gives the block one variable for each of its
-    sides. Returns the block that copies the result back."""
-    sch, block = state.sch, state.block
-    extents = [int(iv.dom.extent.value) for iv in sch.get(block).iter_vars]
-    first, second = product.places
-    state.staged = [sch.reindex(block, ("read", first)), sch.reindex(block, ("read", second))]
-    result = sch.reindex(block, ("write", 0))
-    sides = [product.m, product.n, product.k]
-    m, n, k = sides
-    right = (n, k) if transposed else (k, n)
-
-    def merged(*v: Any) -> list[Any]:
-        return [
-            *[v[i] for i in product.b],
-            *[_flat([v[i] for i in side], [extents[i] for i in side]) for side in sides],
-        ]
-
-    sch.transform_block_layout(block, _mapped(merged, len(extents)))
-    for copy, pair in zip((*state.staged, result), ((m, k), right, (m, n)), strict=True):
-        sch.transform_block_layout(copy, _merging(product.b, pair, extents))
-    for buffer, pair in ((("read", first), (m, k)), (("read", second), right), (("write", 0), (m, n))):
-        _layout(sch, block, buffer, product.b, pair, extents)
-    return result
-
-
-def _layout(
-    sch: Schedule,
-    block: BlockRV,
-    buffer: Any,
-    batch: Sequence[int],
-    pair: Sequence[Sequence[int]],
-    extents: Sequence[int],
-) -> None:
-    """Gives a staged buffer, whose dimensions are the block's variables that it has, in their order, the dimensions (batch.., pair)."""
-    sch.transform_layout(block, buffer, _merging(batch, pair, extents))
-
-
-def _merging(batch: Sequence[int], pair: Sequence[Sequence[int]], extents: Sequence[int]) -> Any:
-    """From the variables of a staged buffer to (batch.., pair)."""
-    held = sorted([*batch, *pair[0], *pair[1]])
-
-    def mapping(*v: Any) -> list[Any]:
-        at = dict(zip(held, v, strict=True))
-        flat = [_flat([at[i] for i in side], [extents[i] for i in side]) for side in pair]
-        return [*[at[i] for i in batch], *flat]
-
-    return _mapped(mapping, len(held))
-
-
-def _mapped(function: Any, ndim: int) -> Any:
-    from tilewright.tir.schedule import IndexMap
-
-    return IndexMap.from_func(function, ndim)
-
-
-def _flat(variables: Sequence[Any], extents: Sequence[int]) -> Any:
-    """One index of several axes."""
-    found: Any = None
-    for v, extent in zip(variables, extents, strict=True):
-        found = v if found is None else found * extent + v
-    return found
-
-
-def _padded(state: OnUnit, result: BlockRV, sizes: tuple[int, int, int]) -> BlockRV:
-    """Rounds the extents of a product up to multiples of the tile, with zeros. Returns the block that copies the result back."""
-    sch, block = state.sch, state.block
-    extents = [int_extent(sch.get(loop)) or 1 for loop in sch.get_loops(block)]
-    if not any([extent % size for extent, size in zip(extents[-3:], sizes, strict=True)]):
-        return result
-    sch.pad_einsum(block, [*[1] * (len(extents) - 3), *sizes])
-    padded = []
-    for staged in state.staged:
-        (reader,) = sch.get_consumers(staged)
-        if sch.get(reader) is not sch.get(block):
-            sch.compute_inline(staged)
-        padded.append(reader if sch.get(reader) is not sch.get(block) else staged)
-    state.staged = padded
-    (reader,) = sch.get_consumers(block)
-    if sch.get(reader) is not sch.get(result):
-        sch.reverse_compute_inline(result)
-    return reader
 
 
 def _with_tiles(state: OnUnit, sizes: tuple[int, int, int]) -> None:
