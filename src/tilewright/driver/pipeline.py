@@ -151,7 +151,7 @@ def device_pipeline(target: Any, ctx: PassContext | None = None) -> Sequential:
         InferFragment(),
         LowerThreadAllreduce(),
         LowerWarpMemory(),
-        *([InjectPTXAsyncCopy()] if config.get("tir.use_async_copy", False) else []),
+        *([InjectPTXAsyncCopy()] if config.get("tir.use_async_copy", _copies_asynchronously(chosen)) else []),
         AnnotateDeviceRegions(),
         SplitHostDevice(),
         MergeSharedMemoryAllocations(),
@@ -160,6 +160,11 @@ def device_pipeline(target: Any, ctx: PassContext | None = None) -> Sequential:
         LowerIntrin(),
     ]
     return Sequential(passes, name="tir.device")
+
+
+def _copies_asynchronously(target: Target) -> bool:
+    """Whether a device has instructions for the copies that a pipeline marks as asynchronous."""
+    return target.kind.name == "cuda" and target.gpu.has_cp_async
 
 
 def host_pipeline(target: Any, unpacked: bool = False) -> Sequential:

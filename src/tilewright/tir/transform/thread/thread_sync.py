@@ -446,7 +446,7 @@ def tells_apart(index: PrimExpr, extents: dict[Var, int]) -> bool:
     analyzer = Analyzer()
     for v, n in axes.items():
         analyzer.bind(v, Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)))
-    origin = substitute(index, {v: IntImm(v.dtype, 0) for v in extents})
+    origin = substitute(index, {v: IntImm(v.dtype, 0) for v in (*extents, *axes)})
     offset = analyzer.simplify(subtract(index, origin))
     used = _Used()
     used.visit(offset)
@@ -476,6 +476,8 @@ def _values(e: Any, env: dict[Var, Any]) -> Any:
         return env[e]
     if isinstance(e, Cast) and e.dtype.is_int:
         return _values(e.value, env)
+    if call_name(e) == "bitwise_xor":
+        return np.bitwise_xor(_values(e.args[0], env), _values(e.args[1], env))
     return _NUMPY[type(e)](_values(e.a, env), _values(e.b, env))
 
 
