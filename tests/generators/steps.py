@@ -232,6 +232,14 @@ def reorder_block_iter_var(s: Schedule, p: Pick) -> None:
     s.reorder_block_iter_var(p.block, p.rng.sample(range(count), count))
 
 
+def rasterize(s: Schedule, p: Pick) -> None:
+    loops = s.get_loops(p.block)
+    if len(loops) < 2:
+        raise Unfit
+    at = p.rng.randrange(len(loops) - 1)
+    s.rasterize(loops[at], loops[at + 1], p.rng.choice([1, 2, 4]))
+
+
 def loop_partition(s: Schedule, p: Pick) -> None:
     s.loop_partition(p.loop, p.rng.choice([[1, None], [2, None], [None, 2], [1, None, 1]]))
 
@@ -336,7 +344,7 @@ STEPS: dict[str, tuple[int, Callable[[Schedule, Pick], None]]] = {
     "storage_align": (1, storage_align), "set_axis_separator": (1, set_axis_separator),
     "add_unit_loop": (1, add_unit_loop), "blockize": (2, blockize), "transform_layout": (3, transform_layout),
     "transform_block_layout": (2, transform_block_layout), "reorder_block_iter_var": (1, reorder_block_iter_var),
-    "loop_partition": (2, loop_partition), "merge": (2, merge), "pad_einsum": (1, pad_einsum),
+    "loop_partition": (2, loop_partition), "rasterize": (1, rasterize), "merge": (2, merge), "pad_einsum": (1, pad_einsum),
     "decompose_padding": (2, _on_both("decompose_padding")), "rolling_buffer": (1, rolling_buffer),
     "annotate": (1, annotate), "unannotate": (1, unannotate), "software_pipeline": (1, software_pipeline),
     "double_buffer": (1, double_buffer), "sample_perfect_tile": (1, sample_perfect_tile),

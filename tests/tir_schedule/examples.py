@@ -178,6 +178,7 @@ EXAMPLES: list[tuple[str, Callable[[], PrimFunc], Call]] = [
     ("split", chain, lambda s: s.split(s.get_loops("B")[0], [None, 5], preserve_unit_iters=False)),
     ("fuse", matmul, lambda s: s.fuse(*s.get_loops("C")[:2], preserve_unit_iters=False)),
     ("merge", chain, lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[0])),
+    ("rasterize", matmul, lambda s: s.rasterize(*s.get_loops("C")[:2], 2)),
     ("loop_partition", chain, lambda s: s.loop_partition(s.get_loops("B")[0], [2, None, 5])),
     ("reorder", matmul, lambda s: s.reorder(*reversed(s.get_loops("C")))),
     ("reorder_block_iter_var", matmul, lambda s: s.reorder_block_iter_var("C", [2, 0, 1])),

@@ -236,6 +236,8 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("fuse", matmul, lambda s: s.fuse(_loop(s, "C"), _loop(s, "C", 2))),
     ("fuse", TRIANGLE, lambda s: s.fuse(*s.get_loops("b"))),
     ("fuse", chain, lambda s: s.fuse()),
+    ("rasterize", matmul, lambda s: s.rasterize(*s.get_loops("C")[:2], 3)),
+    ("rasterize", matmul, lambda s: s.rasterize(_loop(s, "C"), _loop(s, "C", 2), 2)),
     ("loop_partition", chain, lambda s: s.loop_partition(_loop(s, "B"), [10, 10])),
     ("merge", chain, lambda s: s.merge(_loop(s, "B"))),
     ("merge", PARTLY, lambda s: (s.split(_loop(s, "b"), [2, 3]), s.merge(_loop(s, "b"), _loop(s, "c")))),

@@ -67,7 +67,7 @@ CLASSIC = (
     "SetScope UnsafeSetDType Blockize Tensorize Annotate Unannotate TransformLayout TransformBlockLayout "
     "SetAxisSeparator DecomposePadding PadEinsum RollingBuffer EnterPostproc UnsafeHideBufferAccess AnnotateBufferAccess"
 ).split()
-OURS = ["MergeAxes", "DecomposeHalo", "ElideCopy", "AddVersion"]
+OURS = ["MergeAxes", "Rasterize", "DecomposeHalo", "ElideCopy", "AddVersion"]
 
 
 def test_instructions_have_the_classic_names() -> None:

@@ -17,7 +17,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 GROUPS = {
     "Finding blocks and loops": "get_block get_loops get_child_blocks get_producers get_consumers get_output_blocks",
     "Sampling": "sample_categorical sample_perfect_tile sample_partitioned_tile sample_compute_location",
-    "Loop transformations": "split loop_partition merge fuse reorder add_unit_loop reorder_block_iter_var",
+    "Loop transformations": "split loop_partition merge fuse reorder rasterize add_unit_loop reorder_block_iter_var",
     "Kinds of loops": "parallel vectorize bind unroll",
     "Moving and inlining blocks": "compute_at reverse_compute_at compute_inline reverse_compute_inline",
     "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write read_at write_at cache_inplace cache_index reindex",

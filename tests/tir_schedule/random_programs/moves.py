@@ -53,6 +53,11 @@ def _fuse(x: Site) -> Any:
     return x.s.fuse(*x.loops[at : at + x.rng.choice([1, 2, 2, 2, 3])], preserve_unit_iters=x.rng.random() < 0.8)
 
 
+def _rasterize(x: Site) -> Any:
+    at = x.rng.randrange(len(x.loops))
+    return x.s.rasterize(x.loops[at], x.loops[min(at + 1, len(x.loops) - 1)], x.rng.choice([1, 2, 2, 4, 3]))
+
+
 def _attach(kind: str) -> Move:
     def move(x: Site) -> Any:
         loop = x.other_loop()
@@ -132,6 +137,7 @@ NEEDS_LOOP: dict[str, Move] = {
     "bind": lambda x: x.s.bind(x.loop, x.rng.choice(["blockIdx.x", "threadIdx.x", "threadIdx.y", "vthread.x"])),
     "decompose_reduction": lambda x: x.s.decompose_reduction(x.block, x.loop),
     "rfactor": lambda x: x.s.rfactor(x.loop, x.rng.choice([0, 0, 1, -1])),
+    "rasterize": _rasterize,
     "loop_partition": lambda x: x.s.loop_partition(x.loop, x.rng.choice([[1, None], [2, None], [1, 1, None], [2]])),
     "merge": _merge,
     "blockize": _blockize,

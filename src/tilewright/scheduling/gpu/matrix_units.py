@@ -24,10 +24,18 @@ SCOPE = "shared.dyn"
 
 
 def schedule_product(
-    sch: Schedule, block: BlockRV, product: Product, tile: ProductTile, trans_a: bool, trans_b: bool, fetches: bool
+    sch: Schedule,
+    block: BlockRV,
+    product: Product,
+    tile: ProductTile,
+    trans_a: bool,
+    trans_b: bool,
+    fetches: bool,
+    strip: int = 1,
 ) -> None:
     """Schedules a product, whose types mma has, with what reads its result element by element.
 
+    trans_a, trans_b: operands are (k, m) and (n, k) in shared memory. strip: the width of strips of blocks, as `over_blocks` takes it.
     fetches: whether the GPU copies to shared memory asynchronously; otherwise a tile is copied when all have used the one before.
     """
     made: Any = sch.get(block)
@@ -39,7 +47,7 @@ def schedule_product(
     staged = padded(sch, block, staged, (tile.m, tile.n, tile.k))
     inline_epilogue(sch, staged.result)
     out = sch.cache_write(block, 0, "warp")
-    k0, k1, warps, inner = _tiled(sch, block, tile, k_dim)
+    k0, k1, warps, inner = _tiled(sch, block, tile, k_dim, strip)
     sch.reverse_compute_at(out, warps)
     sch.reverse_compute_inline(staged.result)
     threads = Threads(tile.m // tile.warp_m, tile.n // tile.warp_n, 32)
@@ -69,7 +77,9 @@ def inline_epilogue(sch: Schedule, result: BlockRV) -> None:
             return
 
 
-def _tiled(sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
+def _tiled(
+    sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int, strip: int
+) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
     """The loops of steps of a tile, of steps of an instruction, of the warps of a block, and the outermost one of a tile of an
     instruction."""
     *batch, m, n, k = sch.get_loops(block)
@@ -79,7 +89,7 @@ def _tiled(sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int) -> tupl
     sch.reorder(*batch, m0, n0, mw, nw, k0, k1, m1, n1, mi, ni, ki)
     if batch:
         sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
-    _over_blocks(sch, m0, n0, tile)
+    over_blocks(sch, m0, n0, strip)
     sch.bind(mw, "threadIdx.z")
     sch.bind(nw, "threadIdx.y")
     for loop in (k1, m1, n1):
@@ -87,9 +97,15 @@ def _tiled(sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int) -> tupl
     return k0, k1, nw, mi
 
 
-def _over_blocks(sch: Schedule, m0: LoopRV, n0: LoopRV, tile: ProductTile) -> None:
-    sch.bind(m0, "blockIdx.y")
-    sch.bind(n0, "blockIdx.x")
+def over_blocks(sch: Schedule, m0: LoopRV, n0: LoopRV, strip: int) -> None:
+    """Blocks of a plane, in strips of columns; of rows, if the strip is negative."""
+    outer, inner = (m0, n0) if strip > 0 else (n0, m0)
+    if strip < 0:
+        sch.reorder(n0, m0)
+    if abs(strip) > 1:
+        outer, inner = sch.rasterize(outer, inner, abs(strip))
+    sch.bind(outer, "blockIdx.y")
+    sch.bind(inner, "blockIdx.x")
 
 
 def _operand(

@@ -14,7 +14,7 @@ from tilewright.tir.schedule.facts import block_checks, leaves
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.primitives import annotating, sampling, transform
 from tilewright.tir.schedule.primitives.computation import attach, blocks, inline, reduction, rfactor
-from tilewright.tir.schedule.primitives.loop_nests import loop_kinds, loops, merged_axes, versions
+from tilewright.tir.schedule.primitives.loop_nests import loop_kinds, loops, merged_axes, rasterization, versions
 from tilewright.tir.schedule.primitives.storage import buffers, cache, cache_special, halo, padding, rolling, staged_at
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -404,6 +404,7 @@ class Schedule:
     fuse = loops.fuse
     reorder = loops.reorder
     merge = loops.merge
+    rasterize = rasterization.rasterize
     merge_axes = merged_axes.merge_axes
     add_version = versions.add_version
     add_unit_loop = loops.add_unit_loop
