@@ -11,7 +11,7 @@ from tests.generators.roundtrip import assert_roundtrip
 from tests.tir_schedule.random_programs.programs import random_inputs
 from tilewright import te
 from tilewright.codegen.interp import run
-from tilewright.node import post_order_visit
+from tilewright.node import assert_structural_equal, post_order_visit
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import IterVar, PrimFunc
 from tilewright.tir import transform as T
@@ -252,3 +252,28 @@ def test_copies_of_a_loop_on_threads_have_an_axis_of_their_own(duplicate: Any) -
     post_order_visit(s.mod["main"].body, lambda n: axes.append(n.var) if isinstance(n, IterVar) and n.thread_tag else 0)
     assert len(axes) == len(set(axes)) == 2
     assert_roundtrip(s.mod)
+
+
+@pytest.mark.parametrize(("rows", "columns", "width"), [(4, 8, 4), (3, 6, 2), (3, 5, 4), (2, 4, 1)])
+def test_rasterize_blocks_of_threads(rows: int, columns: int, width: int) -> None:
+    """Loops that are bound to blocks stay bound; a width that does not divide the columns gives a predicate."""
+    a = te.placeholder((rows, columns, 32), name="A")
+    func = te.create_prim_func([a, te.compute(a.shape, lambda i, j, k: a[i, j, k] + i * 10 + j, name="B")])
+    s = Schedule(func, debug_mask="all")
+    i, j, k = s.get_loops("B")
+    s.bind(i, "blockIdx.y")
+    with pytest.raises(ScheduleError, match="must be bound to blocks of threads, or none"):
+        s.rasterize(i, j, 2)
+    s.bind(j, "blockIdx.x")
+    s.bind(k, "threadIdx.x")
+    strips, inside = s.rasterize(i, j, width)
+    assert [s.get(x).thread_binding.thread_tag for x in (strips, inside)] == ["blockIdx.y", "blockIdx.x"]
+    assert [int(s.get(x).extent) for x in (strips, inside)] == [-(-columns // width), rows * width]
+    inputs = np.random.default_rng(0).random((rows, columns, 32), np.float32)
+    want, got = np.zeros_like(inputs), np.zeros_like(inputs)
+    run(func, [inputs, want])
+    run(s.mod, [inputs, got])
+    np.testing.assert_array_equal(got, want)
+    again = Schedule(func)
+    s.trace.apply_to_schedule(again)
+    assert_structural_equal(again.mod, s.mod)

@@ -54,14 +54,18 @@ def product_of(block: Block) -> Product | None:
         if key[0] != (iv.iter_type == IterVar.DataPar):
             return None
         parts.setdefault(key, []).append(i)
-    b, m, n, k = [tuple(parts.pop(key, ())) for key in (ALL, ROWS, COLUMNS, STEPS)]
-    # An axis of length 1 may be in none of them.
-    if parts or not (m and n and k):
+    b, m, n, k = [parts.pop(key, []) for key in (ALL, ROWS, COLUMNS, STEPS)]
+    for kind, axes in parts.items():
+        # An axis of length 1 need not be in the indices.
+        if any([getattr(block.iter_vars[i].dom.extent, "value", 0) != 1 for i in axes]):  # type: ignore[union-attr]
+            return None
+        (m if kind[0] else k).extend(axes)
+    if not (m and n and k):
         return None
     reads = [r.buffer for r in block.reads]
     if len(set(reads)) != len(reads) or loads[0].buffer is loads[1].buffer:
         return None
-    return Product(b, m, n, k, (reads.index(loads[0].buffer), reads.index(loads[1].buffer)))
+    return Product(tuple(b), tuple(m), tuple(n), tuple(k), (reads.index(loads[0].buffer), reads.index(loads[1].buffer)))
 
 
 def _is_product(value: Any, store: Any, loads: Sequence[Any]) -> bool:
@@ -83,13 +87,30 @@ def runs_along(block: Block, place: int, axes: Sequence[int]) -> bool:
     return any([block.iter_vars[i].var in used for i in axes]) and len(used) == 1
 
 
-def as_product(sch: Schedule, block: BlockRV, product: Product, trans_a: bool = False, trans_b: bool = False) -> Staged:
+def as_product(
+    sch: Schedule,
+    block: BlockRV,
+    product: Product,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    with_epilogue: bool = False,
+) -> Staged:
     """Stages the operands and the result of a block in buffers of the form of a product, and gives the block one variable for each of its
-    sides, after those of the batch. trans_a, trans_b: the buffers are (k, m) and (n, k)."""
-    extents = [int(iv.dom.extent.value) for iv in sch.get(block).iter_vars]  # type: ignore[union-attr]
+    sides, after those of the batch. trans_a, trans_b: the buffers are (k, m) and (n, k). with_epilogue: what reads the result element by
+    element is computed where it is copied to its place."""
+    made: Any = sch.get(block)
+    extents = [int(iv.dom.extent.value) for iv in made.iter_vars]
     first, second = product.places
+    regions = (made.reads[first], made.reads[second], made.writes[0])
+    # A staged buffer has the block's variables that it depends on as dimensions, in their order.
+    held = [
+        [i for i, iv in enumerate(made.iter_vars) if any([iv.var in used_vars(x.min) for x in r.region])]
+        for r in regions
+    ]
     operands = (sch.reindex(block, ("read", first)), sch.reindex(block, ("read", second)))
     result = sch.reindex(block, ("write", 0))
+    if with_epilogue:
+        inline_epilogue(sch, result)
     m, n, k = product.m, product.n, product.k
     left, right = (k, m) if trans_a else (m, k), (n, k) if trans_b else (k, n)
 
@@ -98,30 +119,45 @@ def as_product(sch: Schedule, block: BlockRV, product: Product, trans_a: bool = 
         return [*[v[i] for i in product.b], *sides]
 
     sch.transform_block_layout(block, IndexMap.from_func(merged, len(extents)))
-    for copy, pair in zip((*operands, result), (left, right, (m, n)), strict=True):
-        sch.transform_block_layout(copy, _merging(product.b, pair, extents))
-    for buffer, pair in ((("read", first), left), (("read", second), right), (("write", 0), (m, n))):
-        # A staged buffer has the block's variables that it depends on as dimensions, in their order.
-        sch.transform_layout(block, buffer, _merging(product.b, pair, extents))
+    for copy, buffer, pair, own in zip(
+        (*operands, result), (("read", first), ("read", second), ("write", 0)), (left, right, (m, n)), held, strict=True
+    ):
+        layout = _merging(product.b, pair, extents, own)
+        sch.transform_block_layout(copy, layout)
+        sch.transform_layout(block, buffer, layout)
     return Staged(operands, result)
 
 
-def _merging(batch: Sequence[int], pair: Sequence[Sequence[int]], extents: Sequence[int]) -> IndexMap:
-    """From the variables of a staged buffer to (batch.., pair)."""
-    held = sorted([*batch, *pair[0], *pair[1]])
+def _merging(
+    batch: Sequence[int], pair: Sequence[Sequence[int]], extents: Sequence[int], held: Sequence[int]
+) -> IndexMap:
+    """From the variables of a staged buffer, which are `held`, to (batch.., pair)."""
 
     def mapping(*v: Any) -> list[Any]:
         at = dict(zip(held, v, strict=True))
-        flat = [_flat([at[i] for i in side], [extents[i] for i in side]) for side in pair]
+        flat = [_flat([at.get(i, 0) for i in side], [extents[i] for i in side]) for side in pair]
         return [*[at[i] for i in batch], *flat]
 
     return IndexMap.from_func(mapping, len(held))
 
 
+def inline_epilogue(sch: Schedule, result: BlockRV) -> None:
+    """Computes what reads a result element by element where the result is copied to its place."""
+    while True:
+        consumers = sch.get_consumers(result)
+        if len(consumers) != 1:
+            return
+        with sch.tried("the consumer of a product computed where the product is stored") as step:
+            sch.reverse_compute_inline(consumers[0])
+        if step.refused:
+            return
+
+
 def _flat(variables: Sequence[Any], extents: Sequence[int]) -> Any:
     """One index of several axes."""
     found: Any = None
-    for v, extent in zip(variables, extents, strict=True):
+    pairs = list(zip(variables, extents, strict=True))
+    for v, extent in [(v, extent) for v, extent in pairs if extent != 1] or pairs[-1:]:
         found = v if found is None else found * extent + v
     return found
 

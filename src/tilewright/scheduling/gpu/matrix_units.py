@@ -35,7 +35,7 @@ def schedule_product(
 ) -> None:
     """Schedules a product, whose types mma has, with what reads its result element by element.
 
-    trans_a, trans_b: operands are (k, m) and (n, k) in shared memory. strip: the width of strips of blocks, as `over_blocks` takes it.
+    trans_a, trans_b: operands are (k, m) and (n, k) in shared memory. strip: the width of strips of blocks, as `rasterized` takes it.
     fetches: whether the GPU copies to shared memory asynchronously; otherwise a tile is copied when all have used the one before.
     """
     made: Any = sch.get(block)
@@ -43,87 +43,86 @@ def schedule_product(
     sums = str(made.writes[0].buffer.dtype)
     k_dim = mma_layouts.K_DIMS[made.reads[product.places[0]].buffer.dtype.bits]
     names = mma.get_mma_intrin_group(SCOPE, "global", dtypes[0], sums, trans_a, trans_b)
-    staged = as_product(sch, block, product, trans_a, trans_b)
+    staged = as_product(sch, block, product, trans_a, trans_b, with_epilogue=True)
+    for copy in staged.operands:
+        inline_into(sch, copy)
     staged = padded(sch, block, staged, (tile.m, tile.n, tile.k))
-    inline_epilogue(sch, staged.result)
     out = sch.cache_write(block, 0, "warp")
-    k0, k1, warps, inner = _tiled(sch, block, tile, k_dim, strip)
+    plane, k0, k1, warps, inner = _tiled(sch, block, tile, k_dim, by_rows=strip < 0)
     sch.reverse_compute_at(out, warps)
     sch.reverse_compute_inline(staged.result)
     threads = Threads(tile.m // tile.warp_m, tile.n // tile.warp_n, 32)
-    copies = []
-    for place, name, trans, copy in zip(product.places, "AB", (trans_a, trans_b), staged.operands, strict=True):
-        copies.append(_operand(sch, block, place, name, trans, copy, tile, threads, k0, k1, k_dim, names))
+    sides = list(zip(product.places, "AB", (trans_a, trans_b), staged.operands, strict=True))
+    stages = []
+    for place, _, _, copy in sides:
+        shared, registers = sch.cache_read(block, place, SCOPE, [block]), sch.cache_read(block, place, "warp", [block])
+        sch.compute_at(registers, k1)
+        sch.compute_at(shared, k0)
+        sch.compute_inline(copy)
+        stages.append((shared, registers))
+    for (_, name, trans, _), (shared, registers) in zip(sides, stages, strict=True):
+        side = tile.m if name == "A" else tile.n
+        _to_shared(sch, shared, side if trans == (name == "A") else tile.k, threads)
+        _to_registers(sch, registers, name, trans, k_dim, names)
     _layout_of_sums(sch, block)
     _stored(sch, out, names)
     start = sch.decompose_reduction(block, k0)
     _instruction(sch, start, names["init"])
     sch.tensorize(inner, names["compute"])
+    rasterized(sch, *plane, strip)
     if fetches and tile.stages > 1:
         sch.annotate(k0, "software_pipeline_stage", [0, 0, tile.stages - 1])
         sch.annotate(k0, "software_pipeline_order", [0, 1, 2])
         sch.annotate(k0, "software_pipeline_async_stages", [0])
 
 
-def inline_epilogue(sch: Schedule, result: BlockRV) -> None:
-    """Computes what reads a result element by element where the result is copied to its place."""
-    while True:
-        consumers = sch.get_consumers(result)
-        if len(consumers) != 1:
-            return
-        with sch.tried("the consumer of a product computed where the product is stored") as step:
-            sch.reverse_compute_inline(consumers[0])
-        if step.refused:
+def inline_into(sch: Schedule, copy: BlockRV) -> None:
+    """Computes what an operand is made of, element by element, where it is copied."""
+    for producer in sch.get_producers(copy):
+        with sch.tried("the producer of an operand computed where it is copied") as step:
+            sch.compute_inline(producer)
+        if not step.refused:
+            inline_into(sch, copy)
             return
 
 
 def _tiled(
-    sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int, strip: int
-) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
+    sch: Schedule, block: BlockRV, tile: ProductTile, k_dim: int, by_rows: bool
+) -> tuple[tuple[LoopRV, LoopRV], LoopRV, LoopRV, LoopRV, LoopRV]:
     """The loops of steps of a tile, of steps of an instruction, of the warps of a block, and the outermost one of a tile of an
     instruction."""
     *batch, m, n, k = sch.get_loops(block)
     m0, mw, m1, mi = sch.split(m, [None, tile.m // tile.warp_m, tile.warp_m // 16, 16])
     n0, nw, n1, ni = sch.split(n, [None, tile.n // tile.warp_n, tile.warp_n // 16, 16])
     k0, k1, ki = sch.split(k, [None, tile.k // k_dim, k_dim])
-    sch.reorder(*batch, m0, n0, mw, nw, k0, k1, m1, n1, mi, ni, ki)
+    sch.reorder(*batch, *((n0, m0) if by_rows else (m0, n0)), mw, nw, k0, k1, m1, n1, mi, ni, ki)
     if batch:
         sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
-    over_blocks(sch, m0, n0, strip)
+    sch.bind(m0, "blockIdx.x" if by_rows else "blockIdx.y")
+    sch.bind(n0, "blockIdx.y" if by_rows else "blockIdx.x")
     sch.bind(mw, "threadIdx.z")
     sch.bind(nw, "threadIdx.y")
     for loop in (k1, m1, n1):
         sch.unroll(loop)
-    return k0, k1, nw, mi
+    return (m0, n0), k0, k1, nw, mi
 
 
-def over_blocks(sch: Schedule, m0: LoopRV, n0: LoopRV, strip: int) -> None:
+def rasterized(sch: Schedule, m0: LoopRV, n0: LoopRV, strip: int) -> None:
     """Blocks of a plane, in strips of columns; of rows, if the strip is negative."""
     outer, inner = (m0, n0) if strip > 0 else (n0, m0)
-    if strip < 0:
-        sch.reorder(n0, m0)
     if abs(strip) > 1:
-        outer, inner = sch.rasterize(outer, inner, abs(strip))
-    sch.bind(outer, "blockIdx.y")
-    sch.bind(inner, "blockIdx.x")
+        sch.rasterize(outer, inner, abs(strip))
 
 
-def _operand(
-    sch: Schedule, block: BlockRV, place: int, name: str, trans: bool, copy: BlockRV, tile: ProductTile, threads: Threads,
-    k0: LoopRV, k1: LoopRV, k_dim: int, names: dict[str, str],
-) -> BlockRV:  # fmt: skip
-    """Stages an operand in shared memory and in registers. Returns the block that copies it to shared memory."""
-    shared = sch.cache_read(block, place, SCOPE, [block])
-    registers = sch.cache_read(block, place, "warp", [block])
-    sch.compute_at(registers, k1)
-    sch.compute_at(shared, k0)
-    sch.compute_inline(copy)
-    side = tile.m if name == "A" else tile.n
-    length = side if trans == (name == "A") else tile.k
+def _to_shared(sch: Schedule, shared: BlockRV, length: int, threads: Threads) -> None:
+    """The copy of an operand's tile to shared memory. length: of the rows of the tile."""
     made: Any = sch.get(shared)
-    size = made.writes[0].buffer.dtype.bytes
-    copy_by_threads(sch, shared, 2, threads, vector_of(made, size, length))
+    copy_by_threads(sch, shared, 2, threads, vector_of(made, made.writes[0].buffer.dtype.bytes, length))
     sch.annotate(shared, PERMUTED, 1)
+
+
+def _to_registers(sch: Schedule, registers: BlockRV, name: str, trans: bool, k_dim: int, names: dict[str, str]) -> None:
+    """The load of an operand's tiles from shared memory to registers."""
     rows, columns = mma_layouts.operand_shape(k_dim, name, trans)
     of_lane = mma_layouts.operand_layout(k_dim, name, trans)
 
@@ -140,7 +139,6 @@ def _operand(
     loaded = sch.blockize(i1)
     sch.annotate(loaded, PERMUTED, 1)
     sch.tensorize(loaded, names[f"load_{name.lower()}"])
-    return shared
 
 
 def _layout_of_sums(sch: Schedule, block: BlockRV) -> None:

@@ -8,7 +8,6 @@ name.parts    parts of the sum that are computed apart, where a product has few 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tilewright.ir import IntImm
 from tilewright.scheduling.block_views import BlockView, KernelView
@@ -88,21 +87,24 @@ def _product(block: Block) -> Product:
 
 def sides_of(block: Block, product: Product) -> tuple[int, int, int, int]:
     """The extents of the batch, of the rows, of the columns and of the sum."""
-    extents: list[Any] = [iv.dom.extent for iv in block.iter_vars if iv.dom is not None]
-    b, m, n, k = [prod([extents[i].value for i in side]) for side in product[:4]]
+    b, m, n, k = [prod([_extent(block, i) for i in side]) for side in product[:4]]
     return b, m, n, k
 
 
 def _longest(block: Block, product: Product) -> int:
     """The extent of the longest axis of the sum."""
-    extents: list[Any] = [block.iter_vars[i].dom.extent for i in product.k]  # type: ignore[union-attr]
-    return max([e.value for e in extents])
+    return max([_extent(block, i) for i in product.k])
+
+
+def _extent(block: Block, axis: int) -> int:
+    dom = block.iter_vars[axis].dom
+    return dom.extent.value if dom is not None and isinstance(dom.extent, IntImm) else 0
 
 
 def _in_parts(sch: Schedule, rv: BlockRV, product: Product, parts: int) -> BlockRV:
     """Divides the longest axis of a sum. Returns the product of the parts, a batch of them; the old block adds them."""
     block = _block(sch, rv)
-    axis = max(product.k, key=lambda i: int(block.iter_vars[i].dom.extent))  # type: ignore[union-attr, call-overload]
+    axis = max(product.k, key=lambda i: _extent(block, i))
     outer, _ = sch.split(sch.get_loops(rv)[axis], [parts, None])
     return sch.rfactor(outer, 0)
 

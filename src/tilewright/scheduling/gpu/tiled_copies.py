@@ -28,10 +28,6 @@ class Threads(NamedTuple):
     y: int
     x: int
 
-    @property
-    def count(self) -> int:
-        return self.z * self.y * self.x
-
 
 def copy_by_threads(sch: Schedule, copy: BlockRV, axes: int, threads: Threads, vector: int) -> LoopRV:
     """for i: for j: S   -->   unrolled for round: z, y, x over threads: vectorized for v: S
@@ -85,11 +81,13 @@ def _is_vector(block: Block, vector: int) -> bool:
         return structural_equal(at(e, lane), at(e, 0))
 
     for load in nodes_of(store.value, BufferLoad):
-        *lead, index = load.indices
-        row, begin = load.buffer.shape[-1], at(index, 0)
-        if load.buffer.strides or not isinstance(row, IntImm) or row.value % vector or not all(map(same, lead)):
+        if load.buffer.strides or not all([isinstance(n, IntImm) for n in load.buffer.shape]):
             return False
-        if not analyzer.can_prove_equal(at(index, lane), begin + lane):
+        flat: PrimExpr = IntImm(last.var.dtype, 0)
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+            flat = flat * extent + index
+        begin = at(flat, 0)
+        if not analyzer.can_prove_equal(at(flat, lane), begin + lane):
             return False
         if analyzer.modular_set(begin).coeff % vector or analyzer.modular_set(begin).base % vector:
             return False

@@ -1,0 +1,68 @@
+"""Convolutions as products on matrix units: the copies to shared memory read the windows of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scheduling.gpu.test_products import CUDA, check
+from tilewright import te, tir, topi
+from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.scheduling.whole_kernel import scheduled
+from tilewright.target import Target
+
+SMALL = [32, 32, 32, 16, 16, 3]
+
+
+def convolution(
+    layout: str, n: int, h: int, w: int, c_in: int, c_out: int, kernel: int, stride: Any = 1, pad: Any = 0, dilation: int = 1
+) -> tir.PrimFunc:  # fmt: skip
+    if layout == "NHWC":
+        x, k = (
+            te.placeholder((n, h, w, c_in), "float16", name="x"),
+            te.placeholder((kernel, kernel, c_in, c_out), "float16", name="k"),
+        )
+        y = topi.nn.conv2d(x, k, stride, pad, dilation, "NHWC", "HWIO", "float32")
+    else:
+        x, k = (
+            te.placeholder((n, c_in, h, w), "float16", name="x"),
+            te.placeholder((c_out, c_in, kernel, kernel), "float16", name="k"),
+        )
+        y = topi.nn.conv2d(x, k, stride, pad, dilation, "NCHW", "OIHW", "float32")
+    z = topi.nn.relu(y)
+    return te.create_prim_func([x, k, te.compute(z.shape, lambda *at: z[at].astype("float16"), name="out")])
+
+
+CASES = {
+    "3x3": ("NHWC", 1, 6, 6, 16, 32, 3, 1, 1),
+    "strided": ("NHWC", 2, 9, 7, 16, 24, 3, 2, 1),
+    "dilated": ("NHWC", 1, 9, 9, 8, 16, 3, 1, 2, 2),
+    "three channels": ("NHWC", 1, 8, 8, 3, 16, 3, 2, (1, 0)),
+    "1x1": ("NHWC", 1, 5, 7, 32, 40, 1),
+    "channels first": ("NCHW", 1, 6, 6, 16, 16, 3, 1, 1),
+    "channels first, 1x1": ("NCHW", 1, 8, 8, 32, 16, 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name: str) -> None:
+    func = convolution(*CASES[name])  # type: ignore[arg-type]
+    block = next(b for b in decided(func) if b.startswith("conv2d"))
+    text = check(func, given={f"{block}.tile": SMALL, f"{block}.parts": 1})
+    # Vectors of channels are copied without registers; of pixels and of three channels, the filters alone.
+    assert "ptx_cp_async" in text
+
+
+def decided(func: tir.PrimFunc) -> list[str]:
+    """The names of blocks that a plan decides about."""
+    plan = KernelPlan(CUDA)
+    scheduled(func, Target(CUDA), plan)
+    return [name.rpartition(".")[0] for name in plan.values()]
+
+
+def test_the_epilogue_is_in_the_store() -> None:
+    plan = KernelPlan(CUDA)
+    made = scheduled(convolution("NHWC", 1, 6, 6, 16, 32, 3, 1, 1), Target(CUDA), plan)
+    assert not plan.fallbacks and len(made.get_child_blocks(made.get_block("root"))) == 7
+    assert "alloc_buffer((1, 6, 6, 32)" not in made.mod.script()

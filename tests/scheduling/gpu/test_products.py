@@ -1,0 +1,151 @@
+"""Products on matrix units: kernels of the rule compute what their programs say, as scheduled and as on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tensor_intrin.on_devices import as_on_device, inputs_of, results
+from tilewright import te, tir, topi
+from tilewright.codegen.interp import async_copies, warp_registers
+from tilewright.node import assert_structural_equal
+from tilewright.scheduling.gpu.product_tiles import best_tile
+from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.scheduling.whole_kernel import scheduled
+from tilewright.target import Target
+from tilewright.tir.schedule import Schedule
+
+CUDA = "cuda -arch=sm_80"
+
+
+def matmul(
+    m: int, n: int, k: int, dtype: str, sums: str, trans_a: bool = False, trans_b: bool = True, batch: tuple[int, ...] = (),
+    epilogue: bool = False,
+) -> tir.PrimFunc:  # fmt: skip
+    a = te.placeholder((*batch, *((k, m) if trans_a else (m, k))), dtype, name="A")
+    b = te.placeholder((*batch, *((n, k) if trans_b else (k, n))), dtype, name="B")
+    r = te.reduce_axis((0, k), "k")
+
+    def term(*at: Any) -> Any:
+        *q, i, j = at
+        left, right = a[(*q, r, i) if trans_a else (*q, i, r)], b[(*q, j, r) if trans_b else (*q, r, j)]
+        return te.sum(left.astype(sums) * right.astype(sums), axis=r)
+
+    c = te.compute((*batch, m, n), term, name="C")
+    if not epilogue:
+        return te.create_prim_func([a, b, c])
+    bias, other = te.placeholder((n,), sums, name="bias"), te.placeholder((*batch, m, n), "float16", name="other")
+    d = topi.nn.relu(te.compute(c.shape, lambda *at: c[at] + bias[at[-1]] + other[at].astype(sums), name="sum"))
+    e = te.compute(c.shape, lambda *at: d[at].astype("float16"), name="E")
+    return te.create_prim_func([a, b, bias, other, e])
+
+
+def check(func: tir.PrimFunc, target: str = CUDA, given: dict[str, Any] | None = None) -> str:
+    """Runs a kernel's schedule. Returns the text of the program of the device."""
+    plan = KernelPlan(target, given)
+    made = scheduled(func, Target(target), plan)
+    assert not plan.unfit(), plan.unfit()
+    inputs = inputs_of(func)
+    want = results(func, inputs)[-1]
+    lowered = as_on_device(made.mod, target)
+    text = lowered.script()
+    assert "ptx_mma" in text
+    np.testing.assert_array_equal(results(lowered, inputs, check_races=True)[-1], want)
+    return text
+
+
+SMALL = [32, 32, 32, 16, 16, 3]
+CASES: dict[str, tuple[tir.PrimFunc, dict[str, Any]]] = {
+    "float16": (matmul(48, 40, 64, "float16", "float32", epilogue=True), {"C.tile": SMALL}),
+    "bfloat16": (matmul(33, 24, 40, "bfloat16", "float32"), {"C.tile": SMALL}),
+    "sums in float16": (matmul(32, 32, 64, "float16", "float16"), {"C.tile": SMALL}),
+    "int8": (matmul(32, 48, 128, "int8", "int32"), {"C.tile": [32, 32, 64, 16, 16, 3]}),
+    "transposed": (matmul(64, 32, 32, "float16", "float32", True, False), {"C.tile": SMALL}),
+    "rows of odd length": (matmul(17, 19, 23, "float16", "float32"), {"C.tile": SMALL}),
+    "batch": (matmul(32, 32, 32, "float16", "float32", batch=(2, 3)), {"C.tile": SMALL}),
+    "strips": (matmul(64, 128, 32, "float16", "float32"), {"C.tile": SMALL, "C.strip": 2}),
+    "strips of rows": (matmul(128, 64, 32, "float16", "float32"), {"C.tile": SMALL, "C.strip": -4}),
+    "parts": (matmul(32, 32, 512, "float16", "float32", epilogue=True), {"C.tile": SMALL, "C.parts": 4}),
+    "model": (matmul(20, 24, 32, "float16", "float32"), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products(name: str) -> None:
+    func, given = CASES[name]
+    check(func, given=given)
+
+
+def test_no_bank_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a matrix of ldmatrix, and the chunks that eight neighbouring threads copy, lie in all eight groups of banks."""
+    loads: list[list[int]] = []
+    plain = warp_registers.ldmatrix
+
+    def recorded(lanes: Any, first: int, races: Any) -> None:
+        loads.append([args[3].offset // 16 % 8 for args in lanes])
+        plain(lanes, first, races)
+
+    copies: list[int] = []
+    copy = async_copies.Copies.copy
+
+    def copied(self: Any, to: Any, *rest: Any) -> None:
+        copies.append(to.offset // 16 % 8)
+        copy(self, to, *rest)
+
+    monkeypatch.setitem(warp_registers.INSTRUCTIONS, "ldmatrix", recorded)
+    monkeypatch.setattr(async_copies.Copies, "copy", copied)
+    for trans in (False, True):
+        for k in (32, 64):
+            tile = [32, 32, k, 16, 32, 2]
+            check(matmul(32, 32, 64, "float16", "float32", trans, not trans), given={"C.tile": tile})
+    assert loads and copies
+    assert all([len(set(banks[k : k + 8])) == 8 for banks in loads for k in range(0, 32, 8)])
+
+
+def test_one_barrier_for_each_step() -> None:
+    """The loop of steps waits once, and has one barrier; copies of 16 bytes."""
+    func = matmul(64, 64, 512, "float16", "float32")
+    made = scheduled(func, Target(CUDA), KernelPlan(CUDA, {"C.tile": [64, 64, 32, 32, 32, 3], "C.parts": 1}))
+    text = as_on_device(made.mod).script()
+    loop = text[text.index("for ax2_0 in range") :]
+    loop = loop[: loop.index("async_wait_queue_scope", loop.index("ptx_mma"))]
+    assert loop.count("tvm_storage_sync") == 1 and loop.count("async_wait_inflight_count") == 1
+    assert loop.count("ptx_cp_async") == 2 and loop.count(", 16)") >= 2
+
+
+def test_trace_replays() -> None:
+    func = matmul(48, 40, 64, "float16", "float32", epilogue=True)
+    made = scheduled(func, Target(CUDA), KernelPlan(CUDA, {"C.tile": SMALL}))
+    again = Schedule(func)
+    assert made.trace is not None
+    made.trace.apply_to_schedule(again, False)
+    assert_structural_equal(again.mod, made.mod)
+
+
+def test_plan_has_choices() -> None:
+    plan = KernelPlan(CUDA)
+    scheduled(matmul(256, 256, 512, "float16", "float32"), Target(CUDA), plan)
+    space = plan.space()
+    assert len(space["C.tile"]) > 100 and set(space["C.parts"]) >= {1, 2} and {1, 2} <= set(space["C.strip"])
+    assert list(plan.values()["C.tile"]) in [list(t) for t in space["C.tile"]]
+
+
+def test_large_tiles_for_large_products() -> None:
+    for arch in ("sm_80", "sm_90a"):
+        target = Target(f"cuda -arch={arch}")
+        tile, parts = best_tile((1, 4096, 4096, 4096), 4096, 2, 16, target.gpu)
+        assert (tile.m * tile.n, parts) == (128 * 256, 1)
+        assert best_tile((1, 64, 64, 8192), 8192, 2, 16, target.gpu)[1] > 1
+
+
+def test_left_to_others() -> None:
+    """Types and targets without instructions: plain threads."""
+    for func, target in (
+        (matmul(16, 16, 32, "float16", "float32"), "cuda -arch=sm_70"),
+        (matmul(16, 16, 32, "float16", "float32"), "opencl"),
+        (matmul(16, 16, 32, "float64", "float64"), CUDA),
+    ):
+        made = scheduled(func, Target(target))
+        assert "ptx_mma" not in made.mod.script()
