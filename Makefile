@@ -43,7 +43,7 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 	$(BIN)/python -m benchmarks c_source
 
 test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels, models and random programs, compiled by NVRTC; registers and shared memory within limits (minutes)
-	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py tests/codegen/performance/on_nvrtc.py
+	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py tests/codegen/performance/on_nvrtc.py tests/scheduling/gpu/on_nvrtc.py
 
 # The architecture is that of the GPU of this machine.
 test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)

@@ -21,6 +21,8 @@ from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.tensor_intrin import mma, mma_layouts
 
 SCOPE = "shared.dyn"
+ROW_BYTES = 64
+"""Rows of tiles of a multiple of so many bytes can be permuted."""
 
 
 def schedule_product(
@@ -62,8 +64,11 @@ def schedule_product(
         stages.append((shared, registers))
     for (_, name, trans, _), (shared, registers) in zip(sides, stages, strict=True):
         side = tile.m if name == "A" else tile.n
-        _to_shared(sch, shared, side if trans == (name == "A") else tile.k, threads)
-        _to_registers(sch, registers, name, trans, k_dim, names)
+        length = side if trans == (name == "A") else tile.k
+        # Chunks of shorter rows cannot change places.
+        permuted = length * made.reads[product.places[0]].buffer.dtype.bytes % ROW_BYTES == 0
+        _to_shared(sch, shared, length, threads, permuted)
+        _to_registers(sch, registers, name, trans, k_dim, names, permuted)
     _layout_of_sums(sch, block)
     _stored(sch, out, names)
     start = sch.decompose_reduction(block, k0)
@@ -114,14 +119,17 @@ def rasterized(sch: Schedule, m0: LoopRV, n0: LoopRV, strip: int) -> None:
         sch.rasterize(outer, inner, abs(strip))
 
 
-def _to_shared(sch: Schedule, shared: BlockRV, length: int, threads: Threads) -> None:
+def _to_shared(sch: Schedule, shared: BlockRV, length: int, threads: Threads, permuted: bool) -> None:
     """The copy of an operand's tile to shared memory. length: of the rows of the tile."""
     made: Any = sch.get(shared)
     copy_by_threads(sch, shared, 2, threads, vector_of(made, made.writes[0].buffer.dtype.bytes, length))
-    sch.annotate(shared, PERMUTED, 1)
+    if permuted:
+        sch.annotate(shared, PERMUTED, 1)
 
 
-def _to_registers(sch: Schedule, registers: BlockRV, name: str, trans: bool, k_dim: int, names: dict[str, str]) -> None:
+def _to_registers(
+    sch: Schedule, registers: BlockRV, name: str, trans: bool, k_dim: int, names: dict[str, str], permuted: bool
+) -> None:
     """The load of an operand's tiles from shared memory to registers."""
     rows, columns = mma_layouts.operand_shape(k_dim, name, trans)
     of_lane = mma_layouts.operand_layout(k_dim, name, trans)
@@ -137,7 +145,8 @@ def _to_registers(sch: Schedule, registers: BlockRV, name: str, trans: bool, k_d
     for loop in (i0, j0):
         sch.unroll(loop)
     loaded = sch.blockize(i1)
-    sch.annotate(loaded, PERMUTED, 1)
+    if permuted:
+        sch.annotate(loaded, PERMUTED, 1)
     sch.tensorize(loaded, names[f"load_{name.lower()}"])
 
 

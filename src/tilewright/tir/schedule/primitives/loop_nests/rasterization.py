@@ -39,13 +39,19 @@ def rasterize(s: Schedule, rows: LoopRV, columns: LoopRV, width: int) -> list[Lo
     if (axes[0] is None) != (axes[1] is None):
         refuse("both {0} and {1} must be bound to blocks of threads, or none", outer.stmt, inner.stmt)
     if axes[0] is not None:
-        # Iterations that were bound are independent, in whatever order they are numbered.
+        # Iterations of bound loops are independent, in whatever order they are numbered.
         for ref in (outer, inner):
             set_kind(s, ref, ForKind.SERIAL)
     strips, within = split_loop(s.state, inner, [None, width])
     parent = strips.parent
     assert parent is not None
-    reorder_loops(s.state, [strips, parent, within])
+    if axes[0] is None:
+        reorder_loops(s.state, [strips, parent, within])
+    else:
+        body = within.stmt.body
+        for ref in (within, parent, strips):
+            body = ref.stmt.replace(body=body)
+        s.state.replace(parent, body)
     fused = fuse_loops(s.state, [parent, within])
     for ref, axis in zip((strips, fused), axes, strict=True):
         if axis is not None:
