@@ -1,0 +1,1 @@
+"""Forms of other tools that relay programs are written in."""
