@@ -59,7 +59,8 @@ class Emitter(Visitor):
         self.places = Places(func, config)
         self.values: dict[Var, Any] = {}
         self.threads: list[tuple[Var, int]] = []
-        """Virtual threads around: each nest runs for one after the other, so that the loads of one are beside the products of another."""
+        """Virtual threads around: what is for one unit runs for one after the other, so that the loads of one are beside the products of
+        another."""
         self.alu = Alu(self.commands, self.places)
         self.copies = Copies(self.commands, self.places, self.alu)
         self.arguments = len(func.params)
@@ -72,8 +73,24 @@ class Emitter(Visitor):
 
     @on(SeqStmt)
     def _seq(self, s: SeqStmt) -> None:
+        group: list[Nest] = []
         for part in s.seq:
-            self.visit(part)
+            nest = self._nest(part)
+            if group and (nest is None or self._unit(nest) != self._unit(group[0])):
+                self._run(group)
+                group = []
+            if nest is None:
+                self.visit(part)
+            else:
+                group.append(nest)
+        self._run(group)
+
+    def _unit(self, nest: Nest) -> str:
+        """The unit that a nest is for; copies to accumulators are the compute unit's."""
+        if not isinstance(nest.inside, BufferStore):
+            return "compute"
+        memory = self.places.of(nest.inside.buffer).memory
+        return "store" if memory is None else "load" if memory in ("inp", "wgt") else "compute"
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
@@ -113,7 +130,7 @@ class Emitter(Visitor):
     def _for(self, s: For) -> None:
         nest = self._nest(s)
         if nest is not None:
-            self._run(nest)
+            self._run([nest])
             return
         first, extent = (int(evaluate(e, self.values)) for e in (s.min, s.extent))
         for value in range(first, first + extent):
@@ -123,12 +140,12 @@ class Emitter(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        self._run(Nest((), (), s))
+        self._run([Nest((), (), s)])
 
     @on(Evaluate)
     def _evaluate(self, s: Evaluate) -> None:
         if not isinstance(s.value, IntImm):
-            self._run(Nest((), (), s))
+            self._run([Nest((), (), s)])
 
     # ---- nests
 
@@ -155,12 +172,14 @@ class Emitter(Visitor):
             else:
                 return None
 
-    def _run(self, nest: Nest) -> None:
+    def _run(self, nests: Sequence[Nest]) -> None:
+        """Runs nests of one unit, all of one virtual thread before those of the next."""
         for numbers in product(*[range(extent) for _, extent in self.threads]):
             for level, number in enumerate(numbers):
                 self.places.run_thread(level, number)
                 self.values[self.threads[level][0]] = number
-            self._run_one(nest)
+            for nest in nests:
+                self._run_one(nest)
         for var, _ in self.threads:
             del self.values[var]
 
