@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright import runtime
+import tilewright as tvm
+from tilewright import runtime, te
 from tilewright.support.errors import TVMError
 
 
@@ -140,3 +141,26 @@ def test_time_evaluator_result():
     assert lines[1].split() == ["mean", "(ms)", "median", "(ms)", "max", "(ms)", "min", "(ms)", "std", "(ms)"]
     with pytest.raises(ValueError, match="number and repeat must be at least 1, got 0 and 1"):
         runtime.time_function(lambda: None, number=0)
+
+
+def test_wrong_calls_are_errors_of_both_kinds():
+    """Programs catch them as a TVMError, as classic TVM raises it, or as Python's own kind."""
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i] + 1.0, name="b")
+    f = tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+    x = tvm.nd.empty((4,))
+    for kind, args in (
+        (TypeError, (x,)),
+        (ValueError, (x, tvm.nd.empty((5,)))),
+        (TypeError, (x, tvm.nd.empty((4,), "int8"))),
+    ):
+        for expected in (kind, TVMError):
+            with pytest.raises(expected, match="default_function: "):
+                f(*args)
+    with pytest.raises(TVMError, match="is already registered"):
+        runtime.register_func("runtime.ModuleImport", f)
+    with pytest.raises(TVMError, match="placeholder 'a' is read, but is not among the arguments"):
+        tvm.build(te.create_schedule(b.op), [b])
+    travelled = runtime.convert(lambda: f(x))
+    with pytest.raises(TypeError, match="the number of arguments must be 2"):
+        travelled()

@@ -360,5 +360,4 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("pad_einsum", symbolic, lambda s: s.pad_einsum("B", [4])),
     ("rolling_buffer", pooled, lambda s: s.rolling_buffer("B", 0)),
     ("rolling_buffer", pooled, lambda s: s.rolling_buffer("C", 0)),
-    ("rolling_buffer", matmul, lambda s: s.rolling_buffer("C", 0)),
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from tilewright.node.field_values import decode_array, digest_array, encode_arra
 from tilewright.runtime.dtype import native_order
 from tilewright.support import lazy
 from tilewright.support.errors import TVMError
+from tilewright.target.virtual_device import VirtualDevice
 
 Expr = RelayExpr
 RelayVar: TypeAlias = "Var"  # node fields name their converter, and plain "Var" is tir's
@@ -121,10 +122,25 @@ class TempExpr(RelayExpr):
         raise TVMError(f"{type(self).__name__} is a TempExpr, and must define realize()")
 
 
+def _own_device(e: RelayExpr) -> VirtualDevice:
+    """What an expression itself says of the device of its value: annotations, copies, and functions with planned devices do."""
+    found: Any = None
+    if isinstance(e, Function):
+        found = e.attrs.get("result_virtual_device")
+    elif isinstance(e, Call) and isinstance(e.op, Op):
+        if e.op.name == "on_device" and getattr(e.attrs, "constrain_result", False):
+            found = getattr(e.attrs, "virtual_device", None)
+        elif e.op.name == "device_copy":
+            found = getattr(e.attrs, "dst_virtual_device", None)
+    return found if isinstance(found, VirtualDevice) else VirtualDevice()
+
+
 class ExprWithOp(RelayExpr):
     """Expressions that carry Python's operators."""
 
     __slots__ = ()
+
+    virtual_device = virtual_device_ = property(_own_device)
 
     def astype(self, dtype: str) -> ExprWithOp:
         """cast to `dtype`."""
@@ -338,6 +354,7 @@ class Function(BaseFunc, key="relay.Function"):
     """A function of relay values; also a value itself."""
 
     _identity: ClassVar[str] = GRAPH
+    virtual_device = virtual_device_ = property(_own_device)
     params: Def[tuple[RelayVar, ...]]
     body: RelayExpr
     ret_type: Type | None = None

@@ -19,6 +19,9 @@ _kinds: dict[str, type[BaseException]] = {
 # The text of an internal error is made by its class; from native code it comes as it is.
 _kinds["InternalError"] = _errors.TVMError
 _kinds["RecursionError"] = _errors.DepthError
+# Programs catch what compiled code says of its arguments as a TVMError, or as Python's own kinds.
+_kinds["TypeError"], _kinds["ValueError"] = _errors.CallTypeError, _errors.CallValueError
+_travelling: dict[type[BaseException], str] = {_errors.CallTypeError: "TypeError", _errors.CallValueError: "ValueError"}
 
 
 def register_error(
@@ -43,7 +46,7 @@ def error_class(kind: str) -> type[BaseException]:
 
 def error_kind(error: BaseException) -> str:
     """The kind under which a Python exception travels."""
-    return type(error).__name__
+    return _travelling.get(type(error), type(error).__name__)
 
 
 _ENTRY = re.compile(r'File "(.*?)", line (\d+), in (.*)')

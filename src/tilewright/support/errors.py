@@ -37,6 +37,18 @@ class DivisionByZeroError(TVMError, ZeroDivisionError):
     """An integer is divided by zero in a program in which this is checked (option "relay.check_bounds")."""
 
 
+class CallTypeError(TVMError, TypeError):
+    """A function of the runtime or a compiled one was called with a value of another kind than it takes."""
+
+
+class CallValueError(TVMError, ValueError):
+    """A function of the runtime or a compiled one was called with a value that it cannot take, such as a tensor of another shape."""
+
+
+class ProgramError(TVMError, ValueError):
+    """A program cannot be compiled as it was given."""
+
+
 class ScheduleError(TVMError):
     """A schedule primitive was refused."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
+from tilewright.support.errors import ProgramError
 from tilewright.te.indices import with_index_dtype
 from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from tilewright.te.regions import ReadSet, full_region, point_region
@@ -254,7 +255,7 @@ class FunctionBuilder:
     def add_operation(self, op: Operation) -> None:
         if isinstance(op, PlaceholderOp):
             if op.output(0) not in self.buffers:
-                raise ValueError(
+                raise ProgramError(
                     f"create_prim_func: placeholder {op.name!r} is read, but is not among the arguments; add it to them"
                 )
         elif isinstance(op, ComputeOp):

@@ -52,3 +52,16 @@ def test_kinds_that_a_functor_does_not_define() -> None:
         with pytest.raises(NotImplementedError, match=f"Count meets a {name}"):
             Count().visit(e)
     ExprVisitor().visit(relay.Function([x], relay.Tuple([relay.add(x, x)])))
+
+
+def test_devices_that_expressions_tell() -> None:
+    x, cpu, gpu = relay.var("x", shape=(2,)), tvm.cpu(0), tvm.cuda(1)
+    open_ = tvm.target.VirtualDevice()
+    assert x.virtual_device_ == relay.add(x, x).virtual_device == open_
+    placed = relay.annotation.on_device(x, gpu, constrain_result=True)
+    assert placed.virtual_device_.device == gpu and relay.annotation.on_device(x, gpu).virtual_device_ == open_
+    assert relay.op.device_copy(x, cpu, gpu).virtual_device_.device == gpu
+    f = relay.Function([x], placed)
+    assert f.virtual_device_ == open_
+    on = relay.op.annotation.function_on_device(f, [cpu], gpu)
+    assert on.virtual_device_.device == gpu

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
-from tilewright.node import nodes_of
+from tilewright.node import Mutator, nodes_of, on
 from tilewright.tir import (
     GE,
     GT,
@@ -92,7 +92,7 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
         if lp.kind != ForKind.SERIAL:
             refuse("{0} must be a serial loop", lp)
     fill_iters, env = copy_iters(old.iter_vars)
-    loop_env = {lp.loop_var: Var(lp.loop_var.name + "_fill", lp.loop_var.dtype) for lp in below}
+    loop_env = {lp.loop_var: Var(lp.loop_var.name, lp.loop_var.dtype) for lp in below}
     fill_body = BufferStore(old.body.buffer, outside, tuple([substitute(i, env) for i in old.body.indices]))
     fill = Block(
         fill_iters, (), tuple([substitute(w, env) for w in old.writes]), f"{old.name_hint}_pad_const", fill_body
@@ -105,14 +105,16 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     for lp in reversed(below):
         state.note_range(loop_env[lp.loop_var], lp.min, lp.extent)
         nest = For(loop_env[lp.loop_var], lp.min, lp.extent, ForKind.SERIAL, nest)
-    body = BufferStore(old.body.buffer, inside, old.body.indices)
-    reads, _ = access_regions(state, body)
-    kept = old.replace(body=body, reads=reads)
     ranges, rest = bounds_of(state, conjuncts(condition), old)
     inner, values, outer = shrunk(state, leaf, below, ranges)
     rest += outer
     bindings = {iv.var: v for iv, v in zip(old.iter_vars, values, strict=True)}
     predicate = [*conjuncts(leaf.realize.predicate), *[substitute(c, bindings) for c in rest]]
+    iters, values, moved = _counted_from_zero(old, inner, values)
+    indices = tuple([state.forms.simplify(substitute(i, moved)) for i in old.body.indices])
+    body = BufferStore(old.body.buffer, _simplified(state, substitute(inside, moved)), indices)
+    reads, writes = access_regions(state, body)
+    kept = old.replace(iter_vars=iters, body=body, reads=reads, writes=writes)
     realize = BlockRealize(tuple(values), conjunction(predicate), kept)
     for lp in reversed(inner):
         realize = lp.replace(body=realize)
@@ -121,6 +123,33 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     new_body = ReplaceStmts({id(loop_ref.stmt): seq_of([nest, realize])}).run(parent.stmt.body)
     state.replace(parent, parent.stmt.replace(body=new_body), {old: kept})
     return s.block_rv(state.ref(fill))
+
+
+def _counted_from_zero(
+    block: Block, loops: list[Any], values: list[Any]
+) -> tuple[tuple[IterVar, ...], list[Any], dict[Var, PrimExpr]]:
+    """Iteration variables that are a loop plus a constant count from zero instead: (the variables, their values, what stands for the
+    old ones in the body)."""
+    extents = {lp.loop_var: lp for lp in loops}
+    iters, new, moved = list(block.iter_vars), list(values), {}
+    for i, (iv, value) in enumerate(zip(block.iter_vars, values, strict=True)):
+        if isinstance(value, Add) and value.a in extents and isinstance(value.b, IntImm):
+            var = Var(iv.var.name, iv.var.dtype)
+            iters[i] = IterVar(Range(0, extents[value.a].extent), var, iv.iter_type, iv.thread_tag)
+            new[i], moved[iv.var] = value.a, var + value.b
+    return tuple(iters), new, moved
+
+
+def _simplified(state: ScheduleState, value: PrimExpr) -> PrimExpr:
+    """The value with the indices of its loads simplified."""
+
+    class Indices(Mutator):
+        @on(BufferLoad)
+        def _load(self, e: BufferLoad) -> BufferLoad:
+            return e.replace(indices=tuple([state.forms.simplify(self.visit(i)) for i in e.indices]))
+
+    result: PrimExpr = Indices().visit(value)
+    return result
 
 
 def bounds_of(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[dict[Any, list[int]], list[Any]]:

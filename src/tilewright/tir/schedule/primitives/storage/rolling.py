@@ -8,12 +8,12 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.facts.block_checks import need_complete
+from tilewright.tir.schedule.facts.block_checks import need_complete_or_reduction
 from tilewright.tir.schedule.facts.hazards import takes_only_from
 from tilewright.tir.schedule.facts.leaves import conjunction, conjuncts, leaf_of, leaves, loops_above, scope_root
 from tilewright.tir.schedule.facts.linear_forms import Lin, combine
 from tilewright.tir.schedule.primitives.loop_nests.loops import replace_realize
-from tilewright.tir.schedule.primitives.rewrite import RewriteAccesses
+from tilewright.tir.schedule.primitives.rewrite import RewriteAccesses, vars_in
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
@@ -42,13 +42,20 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     forms = state.forms
     ref = s.block(block)
     old = ref.stmt
-    need_complete(state, ref)
+    need_complete_or_reduction(state, ref)
     buffer = old.writes[write_buffer_index].buffer
     scope = scope_root(ref)
     if buffer not in scope.stmt.alloc_buffers:
         refuse("{0} must be a buffer of this scope", buffer)
     leaf = leaf_of(ref)
     shared = [r.stmt for r in loops_above(ref) if len(leaves(r.stmt)) > 1]
+    common = {lp.loop_var for lp in shared}
+    for iv, value in zip(old.iter_vars, leaf.realize.iter_values, strict=True):
+        if iv.iter_type == IterVar.CommReduce and vars_in(value) & common:
+            refuse(
+                f"the reduction of {{0}} must be done in one iteration, but {iv.var.name} runs with a loop around other blocks",
+                old,
+            )
     overlaps = _overlaps(state, old, buffer, leaf, shared)
     if not overlaps:
         refuse(
