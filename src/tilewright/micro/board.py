@@ -6,7 +6,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,22 +135,22 @@ class Board:
             ),
         }
 
-    @property
+    @cached_property
     def architecture(self) -> str:
         """The family of its start code: "cortex_m" or "riscv"."""
         return "riscv" if self.target().cpu.arch == "riscv" else "cortex_m"
 
-    @property
+    @cached_property
     def triple(self) -> str:
         """The triple of its code."""
         return self.target().triple
 
-    @property
+    @cached_property
     def has_vtor(self) -> bool:
         """Whether its table of vectors can be moved; Cortex-M0 has it at address 0."""
         return self.target().mcpu not in ("cortex-m0", "cortex-m1")
 
-    @property
+    @cached_property
     def fpu(self) -> str:
         """What its unit for floats computes: "none", "single" or "double"."""
         target = self.target()

@@ -138,7 +138,7 @@ def objects_for(board: Board, found: Mapping[str, bytes]) -> list[ElfObject]:
 def helpers(board: Board) -> list[ElfObject]:
     """Functions that compilers call by themselves where the processor has no instruction: division, floats. They are zig's own,
     compiled for the processor once (seconds)."""
-    return [ElfObject("compiler helpers", _helpers(board.target().triple, _cpu(board)))]
+    return [_helper_object(board.triple, _cpu(board))]
 
 
 def _cpu(board: Board) -> str:
@@ -147,6 +147,10 @@ def _cpu(board: Board) -> str:
 
 
 @kept
+def _helper_object(triple: str, cpu: str) -> ElfObject:
+    return ElfObject("compiler helpers", _helpers(triple, cpu))
+
+
 def _helpers(triple: str, cpu: str) -> bytes:
     compiler, zig = compiler_command("c", triple), linker.zig()
     if zig is None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tilewright.micro.errors import ConnectionLost
 
+_SPECIAL = re.compile(rb"[$#}*]")
 MOST_BYTES = 1 << 20
 """The longest packet that is read. Stubs tell lengths of some thousand bytes."""
 
 
 def packet(data: bytes) -> bytes:
     """The packet of some data."""
-    escaped = bytearray()
-    for byte in data:
-        if byte in b"$#}*":
-            escaped += bytes((0x7D, byte ^ 0x20))
-        else:
-            escaped.append(byte)
-    return b"$%b#%02x" % (bytes(escaped), sum(escaped) & 0xFF)
+    escaped = _SPECIAL.sub(lambda found: bytes((0x7D, found[0][0] ^ 0x20)), data)
+    return b"$%b#%02x" % (escaped, sum(escaped) & 0xFF)
 
 
 class PacketReader:

@@ -268,7 +268,8 @@ class _Linker:
         image.words = dict(self.words)
         for name, at in self.words.items():
             image.segments[at] = self._pointer(name).to_bytes(4, "little")
-        for number, o in enumerate(self.objects):
+        for number in sorted({n for n, _ in self.kept}):
+            o = self.objects[number]
             for s in o.symbols:
                 kept = self.kept.get((number, s.section))
                 if kept is None or not s.name or s.name.startswith(("$", ".L")):
