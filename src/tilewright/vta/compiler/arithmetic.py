@@ -137,9 +137,7 @@ class Alu:
         place = self.places.of_data(data)
         if place.memory != "acc":
             raise TVMError(f"the ALU works on accumulators, but `{data.name}` is in {place.memory or 'DRAM'}: {s}")
-        return place.first + whole_elements(
-            at, self.lanes, f"`{data.name}`, whose elements have {self.lanes} numbers: {s}"
-        )
+        return place.first + whole_elements(at, self.lanes, data.name, s)
 
     def _loaded(self, load: BufferLoad, values: dict[Var, Any], count: int, s: Any) -> Array:
         return self.elements(load.buffer.data, spread(evaluate(load.indices[0], values), count), s)
@@ -207,13 +205,15 @@ def element_order(at: Array, lanes: int) -> Array:
     return np.argsort(at, kind="stable")
 
 
-def whole_elements(at: Array, lanes: int, what: str) -> Array:
-    """The elements of numbers, which come one element after the other. TVMError where they do not."""
+def whole_elements(at: Array, lanes: int, name: str, s: Any) -> Array:
+    """The elements of numbers, which come one element after the other. TVMError where they do not: of which buffer, in which statement."""
     if len(at) % lanes == 0:
         rows = at.reshape(-1, lanes)
         if (rows == rows[:, :1] + np.arange(lanes)).all() and (rows[:, 0] % lanes == 0).all():
             return np.asarray(rows[:, 0] // lanes)
-    raise TVMError(f"a step works on whole elements, their numbers innermost, but not this one on {what}")
+    raise TVMError(
+        f"a step works on whole elements, their numbers innermost, but not this one on `{name}`, whose elements have {lanes} numbers: {s}"
+    )
 
 
 __all__ = ["Alu", "Plan", "element_order", "plan", "whole_elements"]

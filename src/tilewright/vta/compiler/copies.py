@@ -62,7 +62,7 @@ class Copies:
             other, inside = value, np.zeros(count, bool)
         else:
             raise TVMError(f"a load copies elements of an array, and this is no copy: {s}")
-        elements = to.first + whole_elements(at, lanes, f"`{s.buffer.name}`, whose elements have {lanes} numbers: {s}")
+        elements = to.first + whole_elements(at, lanes, s.buffer.name, s)
         rows = source.reshape(-1, lanes)
         if (np.where(rows < 0, -1, rows[:, :1] + np.arange(lanes)) != rows).any() or (
             (rows < 0).any(axis=1) != (rows < 0).all(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,20 +65,29 @@ def _fitted(steps: Array, layout: Layout, names: tuple[str, ...], kind: str) -> 
     return None
 
 
-def as_loops(steps: Array, layout: Layout, kind: str) -> Iterator[Loops]:
-    """Steps, in their order, as instructions. steps: rows of (dst, src, wgt); kind: "gemm" or "alu", whose micro-ops have no wgt."""
+@lru_cache(maxsize=32)
+def _relative(data: bytes, layout: Layout, kind: str) -> tuple[Loops, ...]:
+    """Steps from the first one on, as instructions; tiles of a kernel have the same ones."""
     names = ("dst", "src", "wgt") if kind == "gemm" else ("dst", "src")
-    waiting = [steps]
+    waiting, done = [np.frombuffer(data, np.int64).reshape(-1, 3)], []
     while waiting:
         part = waiting.pop()
-        if len(part) == 0:
-            continue
         found = _fitted(part, layout, names, kind)
         if found is not None:
-            yield found
+            done.append(found)
             continue
         half = len(part) // 2
         waiting += [part[half:], part[:half]]
+    return tuple(done)
+
+
+def as_loops(steps: Array, layout: Layout, kind: str) -> Iterator[Loops]:
+    """Steps, in their order, as instructions. steps: rows of (dst, src, wgt); kind: "gemm" or "alu", whose micro-ops have no wgt."""
+    if len(steps) == 0:
+        return
+    dst, src, wgt = map(int, steps[0])
+    for loops in _relative((steps - steps[0]).astype(np.int64).tobytes(), layout, kind):
+        yield loops._replace(uops=tuple([Uop(u.dst + dst, u.src + src, u.wgt + wgt) for u in loops.uops]))
 
 
 __all__ = ["Loops", "as_loops"]
