@@ -238,10 +238,15 @@ def with_random_tokens(program: list[Insn], rng: random.Random) -> list[Insn]:
     return found
 
 
+KINDS = (IndexError, ValueError, RuntimeError)
+"""What running a program raises, or what is derived from these."""
+
+
 def outcome(run: Any, program: list[Insn]) -> str:
     """What running a program says: "" where it ends well. What is allocated near an address is left out: it may be the program itself."""
     try:
         run(program)
         return ""
-    except (IndexError, ValueError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}".partition(": the allocation below it")[0]
+    except KINDS as error:
+        kind = next(k.__name__ for k in KINDS if isinstance(error, k))
+        return f"{kind}: {error}".partition(": the allocation below it")[0]
