@@ -13,7 +13,7 @@ import pytest
 
 import tilewright as tvm
 from tests.micro.boards import EMULATED, KERNELS, exp_plus, network, quantised_network, use_qemu
-from tilewright import micro, relay
+from tilewright import micro, relay, te
 from tilewright.micro import tasks
 from tilewright.micro.board import board
 from tilewright.micro.debug import servers
@@ -366,3 +366,35 @@ def test_board_that_stops_answering(lost: Session) -> None:
             module["adds"](counter)
     finally:
         os.kill(lost._server.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("kind", ["llvm", "c"])
+def test_functions_of_the_host_are_not_on_a_device(kind: str) -> None:
+    a = te.placeholder((8,), name="a")
+    b = te.extern((8,), [a], lambda ins, outs: tvm.tir.call_packed("host.function", ins[0], outs[0]), name="b")
+    code = tvm.build(te.create_prim_func([a, b]), target=board("mps2_an500").target(kind), name="calls")
+    with micro.Session("mps2_an500") as session:
+        module = micro.create_micro_mod(code, session)
+        x, y = (tvm.nd.array(A, session.device) for _ in range(2))
+        with pytest.raises(AttributeError, match="calls: host.function"):
+            module["calls"](x, y)
+
+
+def test_large_temporaries_come_from_the_workspace() -> None:
+    """A kernel whose temporary is too large for the stack; where the workspace is too small, it says so."""
+    a = te.placeholder((400, 256), name="a")
+    rows = te.compute((400, 256), lambda i, j: a[i, j] * 2.0, name="rows")
+    total = te.compute((400, 256), lambda i, j: rows[399 - i, 255 - j] + 1.0, name="total")
+    code = tvm.build(te.create_prim_func([a, total]), target=board("mps2_an500").target("llvm"), name="turns")
+    values = np.random.default_rng(3).standard_normal((400, 256)).astype("float32")
+    for room, fits in ((1 << 20, True), (4096, False)):
+        config = micro.generate_config("mps2_an500", section_constraints={"workspace": room})
+        with micro.Session(config) as session:
+            module = micro.create_micro_mod(code, session)
+            x, y = tvm.nd.array(values, session.device), tvm.nd.empty((400, 256), "float32", session.device)
+            if fits:
+                module["turns"](x, y)
+                np.testing.assert_allclose(y.numpy(), 2 * values[::-1, ::-1] + 1, rtol=1e-6)
+            else:
+                with pytest.raises(MemoryError, match="^turns.compute0: no memory for a temporary buffer"):
+                    module["turns"](x, y)

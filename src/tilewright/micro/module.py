@@ -15,14 +15,12 @@ from tilewright.micro.errors import LinkError, MicroError
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image
 from tilewright.micro.session import Session
+from tilewright.micro.tasks import PACKED_PREFIX
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.runtime import Module, NDArray
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.linking.export import library_objects
 from tilewright.runtime.linking.symbols import CONSTANTS
-
-PACKED_PREFIX = "__tvm_ffi_"
-"""What symbols of packed functions begin with."""
 
 
 class MicroFunction:

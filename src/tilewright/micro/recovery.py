@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.micro import tasks
 from tilewright.micro.errors import DeviceTimeout, MicroError
 from tilewright.micro.faults import cortex_m_fault, fault_error, riscv_fault
+from tilewright.micro.tasks import PACKED_PREFIX
 from tilewright.runtime.errors import error_class
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Recovery:
         self.session.begin()  # gives temporaries back, and forgets the error
         if not kind:
             return MicroError(f"{name} failed on {self.session.board.name} with code {status}")
+        text = text.removeprefix(PACKED_PREFIX)
         return error_class(kind)(text if text.startswith(name) else f"{name}: {text}")
 
     def stopped(self, name: str) -> Exception:

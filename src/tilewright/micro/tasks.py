@@ -11,6 +11,8 @@ from tilewright.micro.layout import Section
 
 PACKED, KERNEL = 0, 1
 """Calling conventions: of packed functions (self, args, count, result), and of kernels of models (void** args)."""
+PACKED_PREFIX = "__tvm_ffi_"
+"""What symbols of packed functions begin with."""
 _HEADER, _TASK = struct.Struct("<4I"), struct.Struct("<5IiQ")
 _NONE, _INT, _BOOL, _FLOAT, _HANDLE, _TENSOR, _STRING = 0, 1, 2, 3, 4, 7, 8
 """Types of values, as tvm-ffi numbers them."""
@@ -154,4 +156,15 @@ def value_of(data: bytes) -> Any:
     return {_INT: whole, _BOOL: bool(whole)}.get(kind)
 
 
-__all__ = ["KERNEL", "PACKED", "UNDONE", "Batch", "Result", "Tensor", "outcome", "progress", "value_of"]
+__all__ = [
+    "KERNEL",
+    "PACKED",
+    "PACKED_PREFIX",
+    "UNDONE",
+    "Batch",
+    "Result",
+    "Tensor",
+    "outcome",
+    "progress",
+    "value_of",
+]
