@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,3 +191,17 @@ def test_what_they_refuse() -> None:
         alone = vta.top.conv2d_packed(data, weight, (1, 1), (1, 1), (1, 1), "NCHW1n16c", "int32")
         with pytest.raises(TVMError, match="at least a cast to int8 after it"):
             vta.top.schedule_conv2d_packed([alone])
+
+
+def test_tuning_by_cycles(tmp_path: Path) -> None:
+    """AutoTVM builds and measures in processes of its own; the clock is that of the board."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "vta_config.json").write_text('{"TARGET": "tsim"}')
+    command = [sys.executable, "-m", "tilewright.as_tvm", str(Path(__file__).parent / "tune.py"), str(tmp_path / "log")]
+    environment = {**os.environ, "VTA_HW_PATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.splitlines()[-1].split()
+    cycles = [int(c) for c in words[3:]]
+    # 14 x 14 results of 4 x 4 blocks and nine taps.
+    assert int(words[1]) == len(cycles) > 4 and min(cycles) > 14 * 14 * 16 * 9 and len(set(cycles)) > 3

@@ -15,6 +15,7 @@ lazy.declare(
         "get_env": f"{__name__}.environment:get_env",
         "download_bitstream": f"{__name__}.bitstream:download_bitstream",
         "get_bitstream_path": f"{__name__}.bitstream:get_bitstream_path",
+        "module_loader": f"{__name__}.autotvm:module_loader",
         "program_fpga": f"{__name__}.rpc_client:program_fpga",
         "reconfig_runtime": f"{__name__}.rpc_client:reconfig_runtime",
     },
