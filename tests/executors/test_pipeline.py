@@ -85,7 +85,7 @@ def test_equal_to_one_after_the_other(factory: Any) -> None:
 
 
 def test_saved_and_loaded(factory: Any, tmp_path: Path) -> None:
-    path = factory.export_library(str(tmp_path))
+    path = pipeline_executor_build.export_library(factory, str(tmp_path))
     check(PipelineModule.load_library(path), 5)
     with pytest.raises(RuntimeError, match=r"The directory .*absent does not exist\."):
         factory.export_library(tmp_path / "absent")
@@ -101,6 +101,19 @@ def test_stages_of_other_executors() -> None:
     c = config()
     c[B].build_func = lambda mod, target, **options: relay.build(mod, target, executor=Executor("graph"), **options)
     check(PipelineModule(pipeline_executor_build.build(c)), 10)
+
+
+def test_ends_by_functions() -> None:
+    """Ends of a pipeline and numbers of its modules by the functions of older programs."""
+    c = PipelineConfig()
+    c[B]["output"][0].connect(c.pipe_output("0"))
+    c[A]["output"][1].connect(c[B]["input"]["data_0"])
+    c.pipe_input("d").connect(c[A]["input"]["data_0"])
+    assert c.pipe_input("d") is c["input"]["d"]
+    assert c.pipe_output("0") is c["output"]["0"]
+    assert [c.get_mod_idx(m) for m in (A, B)] == [0, 1]
+    with pytest.raises(ValueError, match="does not have the module"):
+        c.get_mod_idx(C)
 
 
 def test_configuration() -> None:
@@ -297,9 +310,9 @@ def test_outputs_without_waiting() -> None:
     assert pipeline.get_output() == []
     pipeline.set_input("x", W)
     pipeline.run()
-    assert pipeline.get_output(wait=False) == []
+    assert pipeline.get_output(synchronize=False) == []
     go.set()
-    assert len(pipeline.get_output()) == 1
+    assert len(pipeline.get_output(sleep_interval=0.01)) == 1
 
 
 def test_dropped_while_running() -> None:

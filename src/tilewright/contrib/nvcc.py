@@ -187,7 +187,24 @@ def have_fp8(compute_version: str) -> bool:
     return _at_least(compute_version, 8, 9)
 
 
+def tvm_callback_cuda_compile(code: str, target: Target | None = None) -> bytearray:
+    """Compiles CUDA C for a target (by default the current one, or the GPU of this machine), to PTX. Registered under this name with
+    `register_func`, it takes the place of the compiler's own call of NVRTC."""
+    if target is None:
+        return compile_cuda(code)
+    return compile_cuda(code, "ptx", str(target.attrs["arch"]) if target.attrs.get("arch") else None)
+
+
+def callback_libdevice_path(arch: Any) -> str:
+    """The file of libdevice; "" without one."""
+    try:
+        return find_libdevice_path(arch)
+    except RuntimeError:
+        return ""
+
+
 __all__ = [
+    "callback_libdevice_path",
     "compile_cuda",
     "find_cuda_path",
     "find_libdevice_path",
@@ -200,4 +217,5 @@ __all__ = [
     "have_int8",
     "have_tensorcore",
     "parse_compute_version",
+    "tvm_callback_cuda_compile",
 ]

@@ -68,10 +68,11 @@ class PipelineModule:
         """Starts a run on the inputs that are set. Waits only where too many runs are on their way."""
         self._run()
 
-    def get_output(self, wait: bool = True) -> list[NDArray]:
-        """The outputs of the oldest run whose outputs were not asked for yet; raises what a stage raised in it. Without `wait`, an
-        empty list where that run is not finished; always so where there is no such run."""
-        found: list[NDArray] = self._get_output(wait)
+    def get_output(self, synchronize: bool = True, sleep_interval: float = 0.001) -> list[NDArray]:
+        """The outputs of the oldest run whose outputs were not asked for yet; raises what a stage raised in it. Without `synchronize`, an
+        empty list where that run is not finished; always so where there is no such run. sleep_interval: has no effect, as the runtime
+        wakes what waits."""
+        found: list[NDArray] = self._get_output(synchronize)
         return list(found)
 
     def get_input(self, key: str) -> NDArray:

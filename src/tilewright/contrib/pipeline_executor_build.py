@@ -231,6 +231,20 @@ class PipelineConfig:
             w.set_idx_name(i)
         return order
 
+    def get_mod_idx(self, mod: IRModule) -> int:
+        """The number of a module in the order in which they run."""
+        if mod not in self.mod_wrapper:
+            raise ValueError("the pipeline does not have the module")
+        return self.dag_topology_sort().index(self.mod_wrapper[mod])
+
+    def pipe_input(self, name: str) -> Binding:
+        """An input of the pipeline: `config["input"][name]`."""
+        return self.input_bindings[name]
+
+    def pipe_output(self, idx: str | int) -> Binding:
+        """An output of the pipeline: `config["output"][idx]`."""
+        return self.output_bindings[idx]
+
     def modules(self) -> list[ModuleWrapper]:
         """The modules, as they were named."""
         return list(self.mod_wrapper.values())
@@ -337,6 +351,11 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
     return PipelineExecutorFactoryModule(built, native, pipe_configs.get_config())
 
 
+def export_library(factory: PipelineExecutorFactoryModule, directory_path: str | os.PathLike[str]) -> str:
+    """Writes a built pipeline: `factory.export_library(directory_path)`."""
+    return factory.export_library(directory_path)
+
+
 class BuiltStage:
     """A module of a pipeline, compiled."""
 
@@ -382,4 +401,10 @@ class PipelineExecutorFactoryModule:
         return str(path)
 
 
-__all__ = ["PipelineConfig", "PipelineExecutorFactoryModule", "build", "pipeline_executor_build_enabled"]
+__all__ = [
+    "PipelineConfig",
+    "PipelineExecutorFactoryModule",
+    "build",
+    "export_library",
+    "pipeline_executor_build_enabled",
+]

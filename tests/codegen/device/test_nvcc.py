@@ -37,10 +37,21 @@ def test_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "nvvm" / "libdevice").mkdir(parents=True)
     with pytest.raises(RuntimeError, match="there is no libdevice in"):
         nvcc.find_libdevice_path("sm_80")
+    assert nvcc.callback_libdevice_path("sm_80") == ""
     (tmp_path / "nvvm" / "libdevice" / "libdevice.10.bc").touch()
     assert nvcc.find_libdevice_path("sm_80").endswith("libdevice.10.bc")
+    assert nvcc.callback_libdevice_path("sm_80") == nvcc.find_libdevice_path("sm_80")
     monkeypatch.delenv("CUDA_HOME", raising=False)
     assert next(nvrtc.toolkits()) == tmp_path
+
+
+def test_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiles for the target it is given, else for the current one."""
+    monkeypatch.setattr(nvcc, "_nvcc", lambda: None)
+    monkeypatch.setattr(nvcc, "_by_nvrtc", lambda code, form, arch, options: f"{code} {form} {arch}".encode())
+    assert nvcc.tvm_callback_cuda_compile("f", Target("cuda -arch=sm_86")) == b"f ptx ['sm_86']"
+    with Target("cuda -arch=sm_90"):
+        assert nvcc.tvm_callback_cuda_compile("f") == b"f ptx ['sm_90']"
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
