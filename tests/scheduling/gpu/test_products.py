@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.tensor_intrin.on_devices import as_on_device, inputs_of, results
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import async_copies, warp_registers
@@ -42,8 +43,10 @@ def matmul(
     return te.create_prim_func([a, b, bias, other, e])
 
 
-def check(func: tir.PrimFunc, target: str = CUDA, given: dict[str, Any] | None = None) -> str:
-    """Runs a kernel's schedule. Returns the text of the program of the device."""
+def check(
+    func: tir.PrimFunc, target: str = CUDA, given: dict[str, Any] | None = None, instruction: str = "ptx_mma"
+) -> str:
+    """Runs a kernel's schedule. Returns the text of the program of the device, in which there is an instruction."""
     plan = KernelPlan(target, given)
     made = scheduled(func, Target(target), plan)
     assert not plan.unfit(), plan.unfit()
@@ -51,7 +54,7 @@ def check(func: tir.PrimFunc, target: str = CUDA, given: dict[str, Any] | None =
     want = results(func, inputs)[-1]
     lowered = as_on_device(made.mod, target)
     text = lowered.script()
-    assert "ptx_mma" in text
+    assert instruction in text
     np.testing.assert_array_equal(results(lowered, inputs, check_races=True)[-1], want)
     return text
 
@@ -76,6 +79,33 @@ CASES: dict[str, tuple[tir.PrimFunc, dict[str, Any]]] = {
 def test_products(name: str) -> None:
     func, given = CASES[name]
     check(func, given=given)
+
+
+REGISTERS: dict[str, tuple[tir.PrimFunc, str, dict[str, Any]]] = {
+    "rows": (matmul(130, 136, 20, "float32", "float32"), CUDA, {"C.tile": [8, 8, 8, 3]}),
+    "columns": (matmul(70, 64, 32, "float32", "float32", True, False), CUDA, {"C.tile": [4, 4, 16, 2]}),
+    "batch, without copies by themselves": (
+        matmul(32, 70, 16, "float32", "float32", batch=(2,)),
+        "cuda -arch=sm_70",
+        {},
+    ),
+    "epilogue": (
+        matmul(64, 128, 16, "float32", "float32", epilogue=True),
+        CUDA,
+        {"C.tile": [4, 4, 16, 1], "C.strip": 2},
+    ),
+    "opencl": (matmul(40, 40, 24, "float32", "float32", False, False), "opencl", {}),
+    "float16 on metal": (matmul(32, 32, 16, "float16", "float32"), "metal", {}),
+}
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_tiles_in_registers(name: str) -> None:
+    func, target, given = REGISTERS[name]
+    text = check(func, target, given, instruction="_local")
+    assert "ptx_mma" not in text and ("ptx_cp_async" in text) == (given.get("C.tile", [1])[-1] > 1)
+    made = scheduled(func, Target(target), KernelPlan(target, given))
+    assert "_local" in str(tvm.build(made.mod, target=target).imported_modules[0].get_source())
 
 
 def test_no_bank_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,16 @@ def _merging(
     return IndexMap.from_func(mapping, len(held))
 
 
+def inline_into(sch: Schedule, copy: BlockRV) -> None:
+    """Computes what an operand is made of, element by element, where it is copied."""
+    for producer in sch.get_producers(copy):
+        with sch.tried("the producer of an operand computed where it is copied") as step:
+            sch.compute_inline(producer)
+        if not step.refused:
+            inline_into(sch, copy)
+            return
+
+
 def inline_epilogue(sch: Schedule, result: BlockRV) -> None:
     """Computes what reads a result element by element where the result is copied to its place."""
     while True:
@@ -182,4 +192,4 @@ def padded(sch: Schedule, block: BlockRV, staged: Staged, sizes: tuple[int, int,
     return Staged((operands[0], operands[1]), reader)
 
 
-__all__ = ["Product", "Staged", "as_product", "padded", "product_of", "runs_along"]
+__all__ = ["Product", "Staged", "as_product", "inline_epilogue", "inline_into", "padded", "product_of", "runs_along"]

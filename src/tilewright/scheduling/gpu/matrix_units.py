@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.scheduling.gpu.matrix_form import Product, as_product, padded
+from tilewright.scheduling.gpu.matrix_form import Product, as_product, inline_into, padded
 from tilewright.scheduling.gpu.product_tiles import ProductTile
 from tilewright.scheduling.gpu.tiled_copies import PERMUTED, Threads, copy_by_threads, vector_of
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
@@ -79,16 +79,6 @@ def schedule_product(
         sch.annotate(k0, "software_pipeline_stage", [0, 0, tile.stages - 1])
         sch.annotate(k0, "software_pipeline_order", [0, 1, 2])
         sch.annotate(k0, "software_pipeline_async_stages", [0])
-
-
-def inline_into(sch: Schedule, copy: BlockRV) -> None:
-    """Computes what an operand is made of, element by element, where it is copied."""
-    for producer in sch.get_producers(copy):
-        with sch.tried("the producer of an operand computed where it is copied") as step:
-            sch.compute_inline(producer)
-        if not step.refused:
-            inline_into(sch, copy)
-            return
 
 
 def _tiled(

@@ -14,21 +14,45 @@ from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.gpu.matrix_form import Product, product_of, runs_along
 from tilewright.scheduling.gpu.matrix_units import schedule_product
 from tilewright.scheduling.gpu.product_tiles import ProductTile, best_tile, parts_of, tiles_of
+from tilewright.scheduling.gpu.register_tiles import SIDE, RegisterTile, register_tiles, schedule_in_registers
 from tilewright.target import Target
 from tilewright.tir import Block
 from tilewright.tir.schedule import BlockRV, Schedule
 from tilewright.tir.tensor_intrin import mma, mma_layouts
 
+KNOWN = ("cuda", "nvptx", "opencl", "metal")
+"""Kinds of targets of whose GPUs there are facts."""
 L2_STRIPS = (1, 2, 4, 8, -2, -4, -8)
 """Widths of strips to choose from."""
 
 
 def schedule_products(view: KernelView, target: Target) -> bool:
-    """Schedules the products of a kernel that matrix units can compute. Whether there were any."""
-    found = [b for b in view.blocks() if has_matrix_unit(b.block, target)]
+    """Schedules the products of a kernel. Whether there were any."""
+    found = [b for b in view.blocks() if is_product(b.block, target)]
     for block in found:
-        _schedule(view, block, target)
+        if has_matrix_unit(block.block, target):
+            _on_matrix_unit(view, block, target)
+        else:
+            _in_registers(view, block, target)
     return bool(found)
+
+
+def is_product(block: Block, target: Target) -> bool:
+    """Whether a block is a product that the rule takes."""
+    return has_matrix_unit(block, target) or has_register_tiles(block, target)
+
+
+def has_register_tiles(block: Block, target: Target) -> bool:
+    """Whether a block is a product of constant sizes that fills tiles in the registers of threads."""
+    product = product_of(block)
+    if product is None or not all([_extent(block, i) for i in range(len(block.iter_vars))]):
+        return False
+    kinds = [block.reads[i].buffer.dtype for i in product.places] + [block.writes[0].buffer.dtype]
+    _, m, n, k = sides_of(block, product)
+    threads = int(target.attrs.get("max_num_threads", 256))
+    return (
+        min(m, n) >= SIDE and k >= SIDE and threads >= SIDE * SIDE and all([t.is_float and t.bits <= 32 for t in kinds])
+    )
 
 
 def has_matrix_unit(block: Block, target: Target) -> bool:
@@ -47,7 +71,7 @@ def has_matrix_unit(block: Block, target: Target) -> bool:
     return any([(16, 8, k_dim) in unit.shapes for unit in target.gpu.matrix_units(dtype, sums, "mma")])
 
 
-def _schedule(view: KernelView, view_of_block: BlockView, target: Target) -> None:
+def _on_matrix_unit(view: KernelView, view_of_block: BlockView, target: Target) -> None:
     sch, plan, name, gpu = view.sch, view.plan, view_of_block.name, target.gpu
     rv, block, product = view_of_block.rv, view_of_block.block, _product(view_of_block.block)
     element = block.reads[product.places[0]].buffer.dtype.bytes
@@ -71,6 +95,25 @@ def _schedule(view: KernelView, view_of_block: BlockView, target: Target) -> Non
     trans_a = not runs_along(block, product.places[0], product.k)
     trans_b = runs_along(block, product.places[1], product.k)
     schedule_product(sch, rv, product, tile, trans_a, trans_b, gpu.has_cp_async, strip)
+
+
+def _in_registers(view: KernelView, view_of_block: BlockView, target: Target) -> None:
+    block, name = view_of_block.block, view_of_block.name
+    product = _product(block)
+    fetches = target.kind.name == "cuda" and target.gpu.has_cp_async
+    batch, m, n, _ = sides_of(block, product)
+    many = max(target.gpu.multiprocessors, 16) if target.kind.name in KNOWN else 16
+    choices = register_tiles(fetches)
+
+    def blocks(tile: RegisterTile) -> int:
+        return batch * -(-m // (SIDE * tile.m)) * -(-n // (SIDE * tile.n))
+
+    model = next((t for t in choices if blocks(t) >= many), choices[-3 if fetches else -1])
+    tile = RegisterTile(*view.plan.choose(f"{name}.tile", tuple(model), lambda: [tuple(t) for t in choices]))
+    rows, columns = -(-m // (SIDE * tile.m)), -(-n // (SIDE * tile.n))
+    widths = [s for s in L2_STRIPS if s > 0 and columns % s == 0]
+    strip = view.plan.choose(f"{name}.strip", max(_strip(rows, columns), 1), lambda: widths)
+    schedule_in_registers(view.sch, view_of_block.rv, product, tile, strip)
 
 
 def _block(sch: Schedule, rv: BlockRV) -> Block:
@@ -121,4 +164,4 @@ def _strip(rows: int, columns: int) -> int:
     return 1
 
 
-__all__ = ["has_matrix_unit", "schedule_products", "sides_of"]
+__all__ = ["has_matrix_unit", "is_product", "schedule_products", "sides_of"]

@@ -3,7 +3,7 @@
 A rule of ANCHORS looks at a whole kernel. It schedules the blocks that it knows, with what belongs to them (prologues that it reads
 through shared memory, the epilogue), and says whether there were any. All other blocks get threads one by one:
 
-products       products, and convolutions as products, on matrix units
+products       products, and convolutions as products, on matrix units or in registers
 threads        any block: one thread an element, reductions one after the other
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.scheduling.block_views import BlockView, KernelView
-from tilewright.scheduling.gpu.products import has_matrix_unit, schedule_products
+from tilewright.scheduling.gpu.products import is_product, schedule_products
 from tilewright.scheduling.gpu.threads import bind_elements, is_bound
 from tilewright.scheduling.inlining import inline_producers
 from tilewright.scheduling.kernel_plan import KernelPlan
@@ -35,7 +35,7 @@ def schedule_gpu(sch: Schedule, target: Target, plan: KernelPlan) -> None:
 
 def feeds_product(consumers: Sequence[BlockView], target: Target) -> bool:
     """Whether a product reads a block, which it brings to its form in its own way."""
-    return any([has_matrix_unit(c.block, target) for c in consumers])
+    return any([is_product(c.block, target) for c in consumers])
 
 
 def stays(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) -> bool:
