@@ -321,3 +321,14 @@ def test_a_program_without_results(executor: str) -> None:
     module = graph_executor.GraphModule(library["default"](runtime.cpu(0)))
     module.run()
     assert module.get_num_outputs() == 0
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_dense_layers_for_webassembly_without_vectors(rows: int, tmp_path: Path) -> None:
+    """A target whose registers hold no vectors has plans, too."""
+    x, w = relay.var("x", shape=(rows, 24)), relay.var("w", shape=(10, 24))
+    f = relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))
+    for params in (None, {"w": sample((10, 24))}):
+        library = relay.build(f, "llvm -mtriple=wasm32-unknown-unknown-wasm", params=params)
+        library.export_library(tmp_path / "a.tar")
+        assert library.get_source("ll").count("<4 x float>") == 0

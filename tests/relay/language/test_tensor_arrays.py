@@ -124,3 +124,14 @@ def test_natural_numbers() -> None:
         init_module=mod,
     )
     assert int(run_both(mod).numpy()) == 5
+
+
+def test_types_are_there_by_their_names() -> None:
+    prelude = Prelude(relay.IRModule())
+    header, *constructors = prelude.get_type("tensor_float32_t")
+    assert header.name_hint == "tensor_float32_t" and constructors[1].name_hint == "tensor0_float32"
+    few = len(prelude.mod.functions)
+    prelude.load_prelude()
+    names = {h.name_hint for h in prelude.mod.type_definitions}
+    assert {"List", "tensor_int64_t", "tensor_uint8_t", "tensor_float16_t"} <= names
+    assert len(prelude.mod.functions) > 5 * few

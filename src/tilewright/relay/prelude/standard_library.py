@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ from tilewright.relay.source_map import remember
 from tilewright.tir import Any as AnyDim
 
 STANDARD = Path(__file__).parent
+TENSOR_ARRAYS = ("float32", "float16", "float64", "int32", "uint8", "int8", "int16", "uint16", "int64")
+"""The dtypes whose tensor arrays classic TVM has in each prelude."""
 
 
 @cache
@@ -74,6 +77,9 @@ class Prelude:
     def get_type(self, canonical: str, dtype: str | None = None) -> Any:
         """The name of a type, then its constructors; with a dtype the name of the type of tensors ("tensor_t") alone."""
         if dtype is None:
+            of_tensors = re.fullmatch("tensor_([a-z]+[0-9]+)_t", canonical)
+            if of_tensors is not None:
+                TensorArrayOps(self, of_tensors[1]).register()
             return self.mod.get_type(canonical)
         TensorArrayOps(self, dtype).register()
         return self.mod.get_global_type_var(self.get_name(canonical, dtype))
@@ -121,7 +127,10 @@ class Prelude:
         return self.get_ctor_static("tensor_t", canonical, dtype, shape)
 
     def load_prelude(self) -> None:
-        """Nothing is left to load: the prelude is there from the start, tensor arrays when they are asked for."""
+        """Defines the tensor arrays of all dtypes in the module, which are there when they are asked for otherwise; the rest of the
+        prelude is there from the start."""
+        for dtype in TENSOR_ARRAYS:
+            TensorArrayOps(self, dtype).register()
 
     @property
     def types(self) -> dict[str, TypeData]:
