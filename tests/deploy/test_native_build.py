@@ -69,7 +69,9 @@ def test_a_system_has_libraries_of_devices_that_it_has_drivers_for() -> None:
     assert {"library.cc", "nvrtc.cc", "errors.cc", "driver.cc"} <= linux
     folders = {p.parent.name for p in device_sources(machine_of("x86_64-windows-gnu"), "opencl")}
     assert folders == {"common", "windows", "opencl"}
-    with pytest.raises(TVMError, match="macOS has no drivers for devices of type 'cuda'; it has those for: opencl, vta"):
+    with pytest.raises(
+        TVMError, match="macOS has no drivers for devices of type 'cuda'; it has those for: opencl, vta"
+    ):
         device_sources(machine_of("aarch64-macos"), "cuda")
     with pytest.raises(
         TVMError, match="WebAssembly has no drivers for devices of type 'opencl'; it has those for: none"

@@ -183,6 +183,23 @@ def test_what_seems_to_be_the_fastest_is_compared_with_the_untuned_kernel(tmp_pa
     assert bench.measure(Run(paths[0], kernels.SIGNATURE, None, paths[2])).reference == ()
 
 
+def test_cold_calls_are_timed_one_by_one(tmp_path: Path) -> None:
+    asked: list[tuple[int, int, dict[str, Any]]] = []
+
+    class Noting(Clock):
+        def time_evaluator(
+            self, name: str, device: Any, number: int, repeat: int, **options: Any
+        ) -> Callable[..., Any]:
+            asked.append((number, repeat, options))
+            return super().time_evaluator(name, device, number, repeat)
+
+    library = tmp_path / "library"
+    library.touch()
+    bench = Bench(lambda _: Noting(0.5), cpu(), Plan())  # type: ignore[arg-type,return-value]
+    assert bench.measure(Run(library, kernels.SIGNATURE, cold=True)).seconds == (0.5,) * 6
+    assert asked == [(1, 1, {"f_preproc": "cache_flush_cpu_non_first_arg"})]
+
+
 class Sleeper(Clock):
     """A library whose first call, which computes its outputs, takes its time as well, or `first` seconds."""
 

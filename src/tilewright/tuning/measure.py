@@ -79,6 +79,7 @@ class Run(NamedTuple):
     second time, beside the reference too, counts.
     packings, beside_packings: the parameters that the library, or the one beside it, takes in other layouts than the signature says. They
     are packed before, so the time of that does not count.
+    cold: before each call, all parameters but the first one leave the caches of a CPU, as weights of a model have.
     """
 
     library: Path
@@ -87,6 +88,7 @@ class Run(NamedTuple):
     beside: Path | None = None
     packings: tuple[Packing, ...] = ()
     beside_packings: tuple[Packing, ...] = ()
+    cold: bool = False
 
 
 class Measured(NamedTuple):

@@ -116,7 +116,7 @@ class Bench:
         beside = self._timed_beside(run.beside, run.beside_packings) if run.beside is not None else None
         if beside is not None and LONG <= first < float("inf") and self._is_hopeless(first / beside.repeat(), 1):
             return Measured((first,))
-        candidate = self._timed(module, arrays)
+        candidate = self._timed_cold(module, arrays) if run.cold else self._timed(module, arrays)
         # Calls of slow kernels would take most of the time of tuning, so each is made use of.
         fastest = min(first, candidate.seconds)
         if beside is not None and self._is_hopeless(fastest / beside.repeat(), 1):
@@ -193,6 +193,15 @@ class Bench:
             number = max(math.ceil(max(share, 1e-3) * wanted / max(seconds, 1e-8)), 1)
         calls = max(math.ceil(wanted / max(seconds, 1e-8)), self._plan.number, 1)
         return _Timed(module, arrays, self._once(module, arrays, calls, seconds), seconds)
+
+    def _timed_cold(self, module: Module, arrays: list[NDArray]) -> _Timed:
+        """A library of which each repeat is a call that finds only its first array in the caches."""
+        evaluator = module.time_evaluator(ENTRY, self._device, 1, 1, f_preproc="cache_flush_cpu_non_first_arg")
+
+        def repeat() -> float:
+            return evaluator(*arrays).results[0]
+
+        return _Timed(module, arrays, repeat, repeat())
 
     def _timed_beside(self, path: Path, packings: Sequence[Packing]) -> _Timed:
         key = _key(path)

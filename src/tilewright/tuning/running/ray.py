@@ -76,7 +76,7 @@ class RayRunner(Runner):
                 stored[run.library],
                 stored[run.reference] if run.reference is not None else None,
                 stored[run.beside] if run.beside is not None else None,
-                (run.packings, run.beside_packings),
+                (run.packings, run.beside_packings, run.cold),
             )
             for run in runs
         ]
@@ -135,7 +135,7 @@ def _measured(
     library: tuple[str, bytes],
     reference: tuple[str, bytes] | None,
     beside: tuple[str, bytes] | None,
-    packings: tuple[tuple[Packing, ...], tuple[Packing, ...]] = ((), ()),
+    others: tuple[tuple[Packing, ...], tuple[Packing, ...], bool] = ((), (), False),
 ) -> Measured:
     """A task of Ray."""
     global _node
@@ -143,7 +143,7 @@ def _measured(
         _node = _Node(settings)
     own = _node.path(library)
     assert own is not None
-    run = Run(own, signature, _node.path(reference), _node.path(beside), *packings)
+    run = Run(own, signature, _node.path(reference), _node.path(beside), *others)
     (found,) = _node.runner.run([run])
     if own not in (run.reference, run.beside):
         own.unlink()

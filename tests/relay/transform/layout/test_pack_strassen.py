@@ -61,9 +61,9 @@ def results(mod: IRModule, target: str, given: dict[str, str]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("mod", "problem"),
     [
-        (dense((32,), 128, 192), "32x128x192"),
-        (dense((1, 37), 160, 128), "37x160x128"),
-        (dense((2, 7, 6), 128, 128), "84x128x128"),
+        (dense((32,), 128, 320), "32x128x320"),
+        (dense((1, 37), 160, 256), "37x160x256"),
+        (dense((2, 7, 6), 128, 256), "84x128x256"),
         (convolution(128, 256, 6), "36x128x256"),
         (convolution(128, 256, 14), "196x128x256"),
     ],
@@ -77,8 +77,8 @@ def test_computes_the_same(mod: IRModule, problem: str, cores: int) -> None:
 
 
 def test_is_a_decision_of_tuning() -> None:
-    program = ModelProgram(dense((32,), 128, 192), "llvm -num-cores=1")
-    name = "dense(32x128x192, 32 bits).algorithm"
+    program = ModelProgram(dense((32,), 128, 320), "llvm -num-cores=1")
+    name = "dense(32x128x320, 32 bits).algorithm"
     with PassContext(opt_level=3):
         assert program.variant({}).choices[name] == ["plain", "strassen"]
         (task,) = program.variant({name: "strassen"}).tasks
@@ -89,13 +89,14 @@ def test_is_a_decision_of_tuning() -> None:
 @pytest.mark.parametrize(
     "mod",
     [
-        dense((8,), 128, 128),  # few rows
-        dense((32,), 64, 128),
-        dense((32,), 128, 136),  # columns whose half is no whole vectors
-        dense((3, 7), 128, 128),  # an odd number of rows on two axes
-        convolution(128, 128, 7),  # an odd number of places
-        convolution(128, 128, 8, strides=(2, 2)),
-        convolution(128, 128, 8, padding=(1, 1)),
+        dense((8,), 128, 256),  # few rows
+        dense((32,), 64, 256),
+        dense((32,), 128, 128),
+        dense((32,), 128, 264),  # columns whose half is no whole vectors
+        dense((3, 7), 128, 256),  # an odd number of rows on two axes
+        convolution(128, 256, 7),  # an odd number of places
+        convolution(128, 256, 8, strides=(2, 2)),
+        convolution(128, 256, 8, padding=(1, 1)),
     ],
 )
 def test_leaves_other_products(mod: IRModule) -> None:
@@ -103,12 +104,12 @@ def test_leaves_other_products(mod: IRModule) -> None:
 
 
 def test_weights_that_are_computed_stay() -> None:
-    x, w = relay.var("x", shape=(32, 128)), relay.var("w", shape=(128, 128))
+    x, w = relay.var("x", shape=(32, 128)), relay.var("w", shape=(256, 128))
     assert not decisions(IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w))), AVX512)
 
 
 def test_unknown_algorithm_is_refused() -> None:
-    given = {"dense(32x128x192, 32 bits).algorithm": "cubic"}
+    given = {"dense(32x128x320, 32 bits).algorithm": "cubic"}
     with GraphPlan(AVX512, given) as plan, PassContext(opt_level=3):
-        relay.optimize(dense((32,), 128, 192), AVX512)
-    assert "plain" in plan.refused["dense(32x128x192, 32 bits).algorithm"]
+        relay.optimize(dense((32,), 128, 320), AVX512)
+    assert "plain" in plan.refused["dense(32x128x320, 32 bits).algorithm"]
