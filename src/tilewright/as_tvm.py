@@ -20,6 +20,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.support.lazy import PackageModule
+
 ALIASES = {"tvm": "tilewright", "vta": "tilewright.vta"}
 USAGE = "usage: python -m tilewright.as_tvm [-m module | script.py] args..."
 
@@ -76,6 +78,10 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec = module.__spec__
         assert spec is not None
         module.__spec__ = spec.loader_state[1]
+        # And it is about to put the module into its package, which is done already, or has another thing of that name.
+        holder = sys.modules.get(spec.name.rpartition(".")[0])
+        if type(holder) is types.ModuleType:
+            holder.__class__ = PackageModule
 
 
 def install() -> None:

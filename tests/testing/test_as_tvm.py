@@ -49,6 +49,23 @@ def run_module(*arguments: str, text: str = "", cwd: Path | None = None) -> subp
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
 
 
+def test_functions_named_as_their_modules(tmp_path: Path) -> None:
+    """Packages keep functions when modules of the same names are imported: files, modules without files, and those inside such."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import tvm.topi.einsum, tvm.topi.argwhere, tvm.topi.nn.conv2d, tvm.topi.sparse.csrmm, tvm.topi.vision.rcnn.proposal\n"
+        "from tvm import topi\n"
+        "from tvm.topi.nn.conv2d import conv2d_nchw\n"
+        "from tvm.topi.sparse_reshape import sparse_reshape\n"
+        "from tvm.topi.sparse.utils import convert_model_dense_to_sparse\n"
+        "found = [topi.einsum, topi.argwhere, topi.nn.conv2d, topi.sparse.csrmm, topi.vision.rcnn.proposal]\n"
+        "found += [topi.vision.proposal, conv2d_nchw, sparse_reshape, topi.sparse_reshape, convert_model_dense_to_sparse]\n"
+        "assert [type(f).__name__ for f in found] == ['function'] * 10, found\n"
+    )
+    done = run_module("-m", "tilewright.as_tvm", str(script))
+    assert done.returncode == 0, done.stderr
+
+
 def test_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(IMPORTS)

@@ -68,7 +68,21 @@ def late(
     return __getattr__, __dir__
 
 
-class AliasModule(ModuleType):
+class PackageModule(ModuleType):
+    """A package that keeps what it has under a name, such as a function, where the import system would put the module of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        facts = self.__dict__
+        if name in facts:
+            kept = not isinstance(facts[name], ModuleType)
+        else:
+            # What is declared, and not loaded yet.
+            kept = name in facts.get("_places", ()) or ":" in _declared.get(self.__name__, {}).get(name, "")
+        if not (kept and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+class AliasModule(PackageModule):
     """A module without code of its own, which gives names of other modules their public path."""
 
     def __init__(self, path: str, home: str, held: Iterable[str]) -> None:
@@ -105,7 +119,7 @@ def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
         face = AliasModule(f"{package}.{name}", package, held)
         sys.modules[face.__name__] = face
         outer = sys.modules.get(face.__name__.rpartition(".")[0])
-        if isinstance(outer, AliasModule):
+        if outer is not None and not hasattr(outer, "__path__"):
             # Only packages have modules.
             outer.__path__ = []
         declare(package, {name: face.__name__})

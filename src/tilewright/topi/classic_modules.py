@@ -14,6 +14,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "argwhere": "argwhere hybrid_argwhere_1d hybrid_argwhere_2d hybrid_argwhere_3d hybrid_argwhere_4d hybrid_argwhere_5d",
         "scatter_elements": "scatter_elements",
         "searchsorted": "binary_search searchsorted",
+        "sparse_fill_empty_rows": "sparse_fill_empty_rows",
+        "sparse_reshape": "sparse_reshape",
         "tensor": "elemwise_sum full full_like",
         "transform": (
             "adv_index gather gather_nd invert_permutation matmul matrix_set_diag meshgrid one_hot reverse_sequence sliding_window "

@@ -408,6 +408,16 @@ lazy.faces(
         "csrmm": ["csrmm", "csrmm_default"],
         "csrmv": ["csrmv", "csrmv_default"],
         "dense": ["dense", "dense_si", "dense_sw"],
-        "utils": ["random_bsr_matrix"],
+        "utils": [
+            "random_bsr_matrix",
+            *[
+                f"tilewright.relay.data_dep_optimization.sparse_models:{name}"
+                for name in (
+                    "convert_model_dense_to_sparse",
+                    "random_sparse_conv2d_params",
+                    "random_sparse_dense_params",
+                )
+            ],
+        ],
     },
 )

@@ -12,6 +12,10 @@ from tilewright.ir import IRModule
 from tilewright.relay import analysis, transform
 from tilewright.relay.analysis import list_op_freqs
 from tilewright.relay.data_dep_optimization import bsr_conv2d, bsr_dense, simplify_fc_transpose
+from tilewright.relay.data_dep_optimization.sparse_models import (
+    convert_model_dense_to_sparse,
+    random_sparse_dense_params,
+)
 from tilewright.support.errors import TVMError
 
 
@@ -97,3 +101,42 @@ def test_shapes_for_all_weights() -> None:
     x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(8, 8))
     with pytest.raises(TVMError, match="there must be a shape for each weight, but there are 1 weights and 0 shapes"):
         transform.DenseToSparse(["w"], [])(IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w))))
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_models_with_random_weights(layout: str) -> None:
+    """A convolution and a dense layer become sparse; the weights have the wanted share of zeros, and what is computed is of them."""
+    pytest.importorskip("scipy.sparse")
+    shape, kernel = ((1, 2, 2, 16), (1, 1, 16, 32)) if layout == "NHWC" else ((1, 16, 2, 2), (32, 16, 1, 1))
+    x, w, v = relay.var("x", shape=shape), relay.var("w", shape=kernel), relay.var("v", shape=(8, 128))
+    conv = relay.nn.conv2d(x, w, data_layout=layout, kernel_layout="HWIO" if layout == "NHWC" else "OIHW")
+    func = relay.Function([x, w, v], relay.nn.dense(relay.nn.batch_flatten(conv), v))
+    rng = np.random.default_rng(3)
+    params = {n: rng.standard_normal(s).astype("float32") for n, s in (("w", kernel), ("v", (8, 128)))}
+    mod, found = convert_model_dense_to_sparse(
+        IRModule.from_expr(func), params, random_params=True, bs_r=4, bs_c=1, sparsity=0.9, layout=layout
+    )
+    assert sorted(params) == ["v", "w"]
+    assert list_op_freqs(mod) == {"nn.sparse_conv2d": 1, "nn.sparse_dense": 1, "nn.batch_flatten": 1}
+    blocks = {"w": 32 // 4 * 16, "v": 8 // 4 * 128}
+    assert {n: found[f"{n}.data"].shape for n in blocks} == {n: (int(b * 0.1) + 1, 4, 1) for n, b in blocks.items()}
+    dense = {}
+    for n, columns in (("w", 16), ("v", 128)):
+        data, indices, indptr = [found[f"{n}.{part}"].numpy() for part in ("data", "indices", "indptr")]
+        dense[n] = np.zeros((4 * (len(indptr) - 1), columns), "float32")
+        for row in range(len(indptr) - 1):
+            for k in range(indptr[row], indptr[row + 1]):
+                dense[n][4 * row : 4 * row + 4, indices[k] : indices[k] + 1] = data[k]
+    data = rng.standard_normal(shape).astype("float32")
+    given = {"w": (dense["w"].T if layout == "NHWC" else dense["w"]).reshape(kernel), "v": dense["v"]}
+    np.testing.assert_allclose(results(mod["main"], found, data), results(func, given, data), rtol=1e-4, atol=1e-4)
+    kept, same = convert_model_dense_to_sparse(IRModule.from_expr(func), params, layout=layout)
+    assert "nn.conv2d" in list_op_freqs(kept) and sorted(same) == ["v", "w"]
+
+
+def test_random_weights_that_cannot_be_cut() -> None:
+    pytest.importorskip("scipy.sparse")
+    x, w = relay.var("x", shape=(1, 6)), relay.var("w", shape=(6, 6))
+    func = relay.Function([x, w], relay.nn.dense(x, w))
+    weight = np.ones((6, 6), "float32")
+    assert random_sparse_dense_params(func, {"w": weight}, 4, 1, 0.1)["w"] is weight

@@ -102,6 +102,18 @@ def _processed(
     return found
 
 
+def dense_weights(expr: Expr, filter_func: Callable[[Call], bool] | None = None) -> list[str]:
+    """The names of the variables that are weights of nn.dense."""
+    return _weights(expr, "nn.dense", filter_func or (lambda call: True))
+
+
+def conv2d_weights(expr: Expr, layout: str) -> list[str]:
+    """The names of the variables that are weights of such convolutions in a layout, as nn.sparse_conv2d can take the place of."""
+    return _weights(
+        expr, "nn.conv2d", lambda call: card_of(call, conv.conv2d).data_layout == layout and is_pointwise(call)
+    )
+
+
 def process_dense_params(
     expr: Expr,
     params: Weights,
@@ -111,7 +123,7 @@ def process_dense_params(
 ) -> SparseAnalysisResult:
     """The weights of nn.dense in `params` of which at least `sparsity_threshold` (0 to 1) is zeros -> in `params` as NAME.data,
     NAME.indices, NAME.indptr (blocks of `block_size`). What `transform.DenseToSparse` takes. `filter_func(call)` leaves calls out."""
-    names = _weights(expr, "nn.dense", filter_func or (lambda call: True))
+    names = dense_weights(expr, filter_func)
     return _processed(names, params, (int(block_size[0]), int(block_size[1])), sparsity_threshold, lambda w: w)
 
 
@@ -125,11 +137,7 @@ def process_conv2d_params(
 ) -> SparseAnalysisResult:
     """The same of nn.conv2d with kernels of one element in that layout, for `transform.Conv2dToSparse`."""
     check_kernel(kernel_size)
-
-    def pointwise(call: Call) -> bool:
-        return card_of(call, conv.conv2d).data_layout == layout and is_pointwise(call)
-
-    names = _weights(expr, "nn.conv2d", pointwise)
+    names = conv2d_weights(expr, layout)
     block = (int(block_size[0]), int(block_size[1]))
     return _processed(names, params, block, sparsity_threshold, lambda w: weight_matrix(w, layout))
 
