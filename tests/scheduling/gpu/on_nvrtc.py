@@ -19,7 +19,9 @@ from tilewright.target import Target
 
 def ptx_of(func: tir.PrimFunc, arch: str, given: dict[str, Any] | None = None) -> str:
     target = f"cuda -arch={arch}"
-    made = scheduled(func, Target(target), KernelPlan(target, given))
+    plan = KernelPlan(target, given)
+    made = scheduled(func, Target(target), plan)
+    assert not plan.fallbacks, plan.fallbacks
     source = str(tvm.build(made.mod, target=target).imported_modules[0].get_source())
     compiler = nvrtc()
     assert compiler is not None

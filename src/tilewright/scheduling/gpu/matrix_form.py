@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tilewright.node import nodes_of
-from tilewright.tir import Block, BufferLoad, BufferStore, IntImm, IterVar
+from tilewright.tir import Block, BufferLoad, BufferStore, FloorDiv, IntImm, IterVar
 from tilewright.tir.schedule import BlockRV, IndexMap, Schedule
 from tilewright.tir.stmt_functor import used_vars
 
@@ -77,6 +77,37 @@ def _is_product(value: Any, store: Any, loads: Sequence[Any]) -> bool:
         return False
     factors = [f.value if type(f).__name__ == "Cast" else f for f in (product.a, product.b)]
     return all([f is x for f, x in zip(factors, loads, strict=True)])
+
+
+LEAST_GROUP = 8
+"""The least filters of a group that are worth a product."""
+
+
+def divide_groups(sch: Schedule, block: BlockRV) -> None:
+    """Gives a grouped convolution, whose filters f read the channels of group f // c, one axis for groups and one for filters of a group:
+    a batch of products. Other blocks stay as they are."""
+    made: Any = sch.get(block)
+    if made.init is None or product_of(made) is not None or not isinstance(made.body, BufferStore):
+        return
+    axes = {iv.var: i for i, iv in enumerate(made.iter_vars) if iv.iter_type == IterVar.DataPar}
+    found = {
+        (axes[e.a], e.b.value)
+        for load in nodes_of(made.body.value, BufferLoad)
+        for index in load.indices
+        for e in nodes_of(index, FloorDiv)
+        if e.a in axes and isinstance(e.b, IntImm)
+    }
+    if len(found) != 1:
+        return
+    ((axis, size),) = found
+    extent = made.iter_vars[axis].dom.extent
+    if size < LEAST_GROUP or not isinstance(extent, IntImm) or extent.value % size:
+        return
+
+    def layout(*v: Any) -> list[Any]:
+        return [*v[:axis], v[axis] // size, v[axis] % size, *v[axis + 1 :]]
+
+    sch.transform_block_layout(block, IndexMap.from_func(layout, len(made.iter_vars)))
 
 
 def runs_along(block: Block, place: int, axes: Sequence[int]) -> bool:
@@ -192,4 +223,14 @@ def padded(sch: Schedule, block: BlockRV, staged: Staged, sizes: tuple[int, int,
     return Staged((operands[0], operands[1]), reader)
 
 
-__all__ = ["Product", "Staged", "as_product", "inline_epilogue", "inline_into", "padded", "product_of", "runs_along"]
+__all__ = [
+    "Product",
+    "Staged",
+    "as_product",
+    "divide_groups",
+    "inline_epilogue",
+    "inline_into",
+    "padded",
+    "product_of",
+    "runs_along",
+]

@@ -52,7 +52,6 @@ def schedule_product(
     out = sch.cache_write(block, 0, "warp")
     plane, k0, k1, warps, inner = _tiled(sch, block, tile, k_dim, by_rows=strip < 0)
     sch.reverse_compute_at(out, warps)
-    sch.reverse_compute_inline(staged.result)
     threads = Threads(tile.m // tile.warp_m, tile.n // tile.warp_n, 32)
     sides = list(zip(product.places, "AB", (trans_a, trans_b), staged.operands, strict=True))
     stages = []
@@ -70,10 +69,12 @@ def schedule_product(
         _to_shared(sch, shared, length, threads, permuted)
         _to_registers(sch, registers, name, trans, k_dim, names, permuted)
     _layout_of_sums(sch, block)
-    _stored(sch, out, names)
     start = sch.decompose_reduction(block, k0)
     _instruction(sch, start, names["init"])
     sch.tensorize(inner, names["compute"])
+    _stored(sch, out)
+    # Last: a group's padded columns would be taken for those of the next group.
+    sch.reverse_compute_inline(staged.result)
     rasterized(sch, *plane, strip)
     if fetches and tile.stages > 1:
         sch.annotate(k0, "software_pipeline_stage", [0, 0, tile.stages - 1])
@@ -148,7 +149,7 @@ def _layout_of_sums(sch: Schedule, block: BlockRV) -> None:
     sch.transform_layout(block, ("write", 0), layout)
 
 
-def _stored(sch: Schedule, out: BlockRV, names: dict[str, str]) -> None:
+def _stored(sch: Schedule, out: BlockRV) -> None:
     """The lanes of a warp store their sums, pairs of neighbours each."""
     *_, i, j = sch.get_loops(out)
     i0, i1, row = sch.split(i, [None, 2, 8])

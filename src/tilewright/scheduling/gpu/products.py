@@ -8,6 +8,7 @@ name.parts    parts of the sum that are computed apart, where a product has few 
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from tilewright.ir import IntImm
 from tilewright.scheduling.block_views import BlockView, KernelView
@@ -17,7 +18,7 @@ from tilewright.scheduling.gpu.product_tiles import ProductTile, best_tile, part
 from tilewright.scheduling.gpu.register_tiles import SIDE, RegisterTile, register_tiles, schedule_in_registers
 from tilewright.target import Target
 from tilewright.tir import Block
-from tilewright.tir.schedule import BlockRV, Schedule
+from tilewright.tir.schedule import BlockRV, Fallback, Schedule
 from tilewright.tir.tensor_intrin import mma, mma_layouts
 
 KNOWN = ("cuda", "nvptx", "opencl", "metal")
@@ -30,10 +31,17 @@ def schedule_products(view: KernelView, target: Target) -> bool:
     """Schedules the products of a kernel. Whether there were any."""
     found = [b for b in view.blocks() if is_product(b.block, target)]
     for block in found:
-        if has_matrix_unit(block.block, target):
-            _on_matrix_unit(view, block, target)
-        else:
-            _in_registers(view, block, target)
+        rule = _on_matrix_unit if has_matrix_unit(block.block, target) else _in_registers
+
+        def steps(_: Schedule, rule: Any = rule, block: BlockView = block) -> None:
+            rule(view, block, target)
+
+        if view.plan.given:
+            steps(view.sch)  # a refusal is told of what is given
+        elif not view.sch.attempt(steps):
+            view.sch.fallbacks.append(
+                Fallback(f"tiles of the product {block.name}", "a step of its schedule was refused")
+            )
     return bool(found)
 
 

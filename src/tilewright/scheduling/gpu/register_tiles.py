@@ -60,7 +60,6 @@ def schedule_in_registers(sch: Schedule, block: BlockRV, product: Product, tile:
     for loop, axis in ((m0, "blockIdx.y"), (n0, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, axis)
     sch.reverse_compute_at(out, x)
-    sch.reverse_compute_inline(staged.result)
     stages = []
     for place, copy in zip(product.places, staged.operands, strict=True):
         shared, registers = (
@@ -72,13 +71,14 @@ def schedule_in_registers(sch: Schedule, block: BlockRV, product: Product, tile:
         sch.compute_inline(copy)
         stages.append((shared, registers))
     for (shared, registers), swapped, length in zip(stages, along_k, (rows, columns), strict=True):
-        _copied(sch, shared, swapped, length)
+        _copied(sch, shared, swapped, length, length * tile.k // (SIDE * SIDE))
         sch.vectorize(_of_four(sch, registers))
     _spread(sch, stages[1][0], columns, tile.n)
-    sch.vectorize(_of_four(sch, out))
     for loop in (k1, m1, n1):
         sch.unroll(loop)
     sch.decompose_reduction(block, k0)
+    sch.vectorize(_of_four(sch, out))
+    sch.reverse_compute_inline(staged.result)
     if strip > 1:
         sch.rasterize(m0, n0, strip)
     if tile.stages > 1:
@@ -87,10 +87,11 @@ def schedule_in_registers(sch: Schedule, block: BlockRV, product: Product, tile:
         sch.annotate(k0, "software_pipeline_async_stages", [0])
 
 
-def _copied(sch: Schedule, shared: BlockRV, swapped: bool, length: int) -> None:
-    """The copy of a tile (k, side) to shared memory, in the order of its source: swapped, if that runs along k."""
+def _copied(sch: Schedule, shared: BlockRV, swapped: bool, length: int, most: int) -> None:
+    """The copy of a tile (k, side) to shared memory, in the order of its source: swapped, if that runs along k. most: elements of a
+    thread."""
     made: Any = sch.get(shared)
-    vector = 1 if swapped else vector_of(made, made.writes[0].buffer.dtype.bytes, length)
+    vector = 1 if swapped else min(vector_of(made, made.writes[0].buffer.dtype.bytes, length), most)
     if swapped:
         *_, k, side = sch.get_loops(shared)
         sch.reorder(side, k)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.scheduling.block_views import BlockView, KernelView
+from tilewright.scheduling.gpu.matrix_form import divide_groups
 from tilewright.scheduling.gpu.products import is_product, schedule_products
 from tilewright.scheduling.gpu.threads import bind_elements, is_bound
 from tilewright.scheduling.inlining import inline_producers
@@ -26,6 +27,8 @@ ANCHORS: tuple[Callable[[KernelView, Target], bool], ...] = (schedule_products,)
 def schedule_gpu(sch: Schedule, target: Target, plan: KernelPlan) -> None:
     """Schedule every block of a kernel, as the plan decides."""
     view = KernelView(sch, plan)
+    for block in view.blocks():
+        divide_groups(sch, block.rv)
     inline_producers(view, lambda v, block, consumers: feeds_product(consumers, target) or stays(v, block, consumers))
     any(rule(view, target) for rule in ANCHORS)
     for block in view.blocks():

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tilewright.ir import IntImm, Op, PrimExpr, Range, as_prim_expr
+from tilewright.node import Mutator, on
 from tilewright.tir import (
     EQ,
     Block,
@@ -17,6 +18,8 @@ from tilewright.tir import (
     Call,
     Cast,
     Evaluate,
+    FloorDiv,
+    FloorMod,
     For,
     ForKind,
     IterVar,
@@ -31,7 +34,7 @@ from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters, written_buffers
 from tilewright.tir.schedule.facts.certain import writes_exactly
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
-from tilewright.tir.schedule.facts.linear_forms import combine, same
+from tilewright.tir.schedule.facts.linear_forms import Forms, combine, same
 from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
@@ -240,7 +243,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     }
     domains = [Range.from_min_extent(IntImm("int32", 0), n) for n in sizes]
     iters = tuple([IterVar(d, v, k) for d, v, k in zip(domains, new_vars, kinds, strict=True)])
-    new = substitute(old, env).replace(iter_vars=iters)
+    new = _Quotients(forms).visit(substitute(old, env)).replace(iter_vars=iters)
     loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
     nest: Stmt = BlockRealize(tuple(loops), IntImm("bool", 1), new)
     for v, n in reversed(list(zip(loops, sizes, strict=True))):
@@ -249,6 +252,17 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     scope = scope_root(ref)
     body = ReplaceStmts({id(top): nest}).run(scope.stmt.body)
     state.replace(scope, scope.stmt.replace(body=body), {old: new})
+
+
+class _Quotients(Mutator):
+    """Simplifies quotients and remainders, which the domains of new variables may resolve."""
+
+    def __init__(self, forms: Forms) -> None:
+        self.forms = forms
+
+    @on(FloorDiv, FloorMod)
+    def _quotient(self, e: FloorDiv | FloorMod) -> PrimExpr:
+        return self.forms.simplify(self.rebuild(e)) if e.dtype.lanes == 1 else self.rebuild(e)
 
 
 def _own_nest(block: Block, leaf: Leaf) -> Any:
