@@ -90,7 +90,7 @@ const TWDeviceAPI kTable = {
         std::vector<uint64_t> addresses;
         for (int32_t n = 0; n < launch->num_args; ++n) {
           if (launch->types[n].code != kDLOpaque) fail("TypeError", "argument %d of a kernel for an accelerator is no tensor", n);
-          addresses.push_back(*static_cast<const uint64_t*>(launch->args[n]));
+          addresses.push_back(reinterpret_cast<uint64_t>(*static_cast<void* const*>(launch->args[n])));
         }
         auto* kernel = static_cast<Kernel*>(launch->kernel);
         kernel->owner->launch(kernel, addresses);
