@@ -14,6 +14,7 @@ from tilewright import tir
 from tilewright.codegen.interp import InterpError, run
 from tilewright.tir.schedule import TensorIntrin
 from tilewright.tir.tensor_intrin import cuda, mma, mma_layouts
+from tilewright.tir.transform.thread.thread_sync import tells_apart
 
 STORED = list(product((False, True), repeat=2))
 """Whether the first and the second operand are stored transposed."""
@@ -126,3 +127,11 @@ def one_warp(threads: int, call: Any) -> tir.PrimFunc:
 def test_misuse(threads: int, call: Any, text: str) -> None:
     with pytest.raises(InterpError, match=text):
         run(one_warp(threads, call), [])
+
+
+def test_lanes_of_vectors_are_told_apart() -> None:
+    """Vectors of neighbouring threads, and permuted chunks, need no barrier between them."""
+    x, one = tir.Var("x", "int32"), tir.IntImm("int32", 1)
+    chunk = x // 4 * 32 + ((x % 4) ^ (x // 8)) * 8
+    assert tells_apart(tir.Ramp(x * 8, one, 8), {x: 32}) and tells_apart(tir.Ramp(chunk, one, 8), {x: 32})
+    assert not tells_apart(tir.Ramp(x * 4, one, 8), {x: 32}) and not tells_apart(((x % 4) ^ (x // 8)) * 8, {x: 32})

@@ -8,9 +8,11 @@ import pytest
 
 from tests.scheduling.gpu.test_products import CUDA, check
 from tilewright import te, tir, topi
+from tilewright.scheduling.gpu.matrix_form import divide_groups, product_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.whole_kernel import scheduled
 from tilewright.target import Target
+from tilewright.tir.schedule import Schedule
 
 SMALL = [32, 32, 32, 16, 16, 3]
 
@@ -57,7 +59,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name: str) -> None:
-    func = convolution(*CASES[name])  # type: ignore[arg-type]
+    func = convolution(*CASES[name])
     block = next(b for b in decided(func) if "conv2d" in b)
     text = check(func, given={f"{block}.tile": SMALL, f"{block}.parts": 1})
     # Vectors of channels are copied without registers; of pixels and of three channels, the filters alone.
@@ -76,3 +78,13 @@ def test_the_epilogue_is_in_the_store() -> None:
     made = scheduled(convolution("NHWC", 1, 6, 6, 16, 32, 3, 1, 1), Target(CUDA), plan)
     assert not plan.fallbacks and len(made.get_child_blocks(made.get_block("root"))) == 7
     assert "alloc_buffer((1, 6, 6, 32)" not in made.mod.script()
+
+
+def test_groups_are_a_batch() -> None:
+    """The filter's number divided by the filters of a group is the group, once the groups have an axis of their own."""
+    sch = Schedule(convolution("NHWC", 1, 6, 6, 32, 32, 3, 1, 1, 1, 2))
+    block = sch.get_block("conv2d_nhwc")
+    assert product_of(sch.get(block)) is None
+    divide_groups(sch, block)
+    found = product_of(sch.get(block))
+    assert found is not None and (found.b, found.m, found.n, found.k) == ((3,), (0, 1, 2), (4,), (5, 6, 7))
