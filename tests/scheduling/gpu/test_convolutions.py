@@ -44,7 +44,7 @@ def convolution(
     return te.create_prim_func([x, k, te.compute(z.shape, lambda *at: z[at].astype("float16"), name="out")])
 
 
-CASES = {
+CASES: dict[str, Any] = {
     "3x3": ("NHWC", 1, 6, 6, 16, 32, 3, 1, 1),
     "strided": ("NHWC", 2, 9, 7, 16, 24, 3, 2, 1),
     "dilated": ("NHWC", 1, 9, 9, 8, 16, 3, 1, 2, 2),
