@@ -19,8 +19,8 @@ from tilewright.topi.utils import ceil_div, prod
 PANEL = 4
 """Vectors in a panel of weights, at most."""
 STRASSEN_ROWS, STRASSEN_INNER, STRASSEN_COLUMNS = 16, 128, 256
-"""The fewest rows of a product, and the least inner dimension and fewest columns, for which Strassen's algorithm is tried. With 128 columns,
-the sums of data took more than the multiplications that they save: 1.04 to 1.07 times the time of the plain product."""
+"""The fewest rows of a product, and the least inner dimension and fewest columns, for which Strassen's algorithm is tried. With 128
+columns, the sums of data took more than the multiplications that they save: 1.04 to 1.07 times the time of the plain product."""
 
 
 class CpuGraphForms(GraphForms):
