@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 from tilewright.ir import FuncType, GlobalTypeVar, RelayExpr, Type, TypeCall, TypeVar
 from tilewright.ir.span import BaseSpan
@@ -21,7 +22,8 @@ register_converter("Pattern", Pattern)
 class Constructor(RelayExpr, key="relay.Constructor"):
     """One form of an algebraic data type: `inputs` are its fields' types, `belong_to` the type it makes.
 
-    `tag` is its place among the type's constructors once TypeData holds it."""
+    `tag`, once TypeData holds it, tells it from those of other types: its place among the type's constructors, and above 24 bits a
+    number made of the type's name."""
 
     name_hint: str
     inputs: Def[tuple[Type, ...]]
@@ -50,8 +52,9 @@ class TypeData(Type, key="relay.TypeData"):
     __hash__ = object.__hash__
 
     def _derive(self) -> None:
-        for tag, c in enumerate(self.constructors):
-            object.__setattr__(c, "tag", tag)
+        of_type = (crc32(self.header.name_hint.encode()) & 0x7F) << 24
+        for place, c in enumerate(self.constructors):
+            object.__setattr__(c, "tag", of_type | place)
             object.__setattr__(c, "type_data", self)
 
 
