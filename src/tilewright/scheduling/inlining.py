@@ -1,4 +1,4 @@
-"""Inlining of element-wise blocks into their consumers."""
+"""Inlining of element-wise blocks into their consumers, and of reshapes into what they reshape."""
 
 from __future__ import annotations
 
@@ -29,4 +29,22 @@ def inline_producers(view: KernelView, stays: Callable[[KernelView, BlockView, S
             view.sch.compute_inline(block.rv)
 
 
-__all__ = ["inline_producers"]
+def keep_rows(view: KernelView) -> None:
+    """If rows are reduced and the result is reshaped, let the kernel's last block write it in the new shape. Its loops
+    then still run over rows.
+    """
+    blocks = view.blocks()
+    if not any([b.reduction for b in blocks]):
+        return
+    outputs = view.outputs()
+    for block in blocks:
+        if block.name not in outputs or not block.is_reshape:
+            continue
+        if any([BlockView(view.sch, rv).reduction for rv in view.sch.get_producers(block.rv)]):
+            continue
+        # Refused where other blocks read what it reads.
+        with view.sch.tried(f"{block.name} inlined into what it reshapes"):
+            view.sch.reverse_compute_inline(block.rv)
+
+
+__all__ = ["inline_producers", "keep_rows"]

@@ -1,7 +1,7 @@
 """Base of computes that are written as programs, since they visit a tensor in a certain order: sorting, running sums, scattering.
 
 Each is an extern operation whose body is written with the IR builder. Schedules do not change its loops. The lines of a tensor
-along one axis are independent and are distributed over threads.
+along one axis are independent and are distributed over threads. On GPUs, loops are bound to threads (`device_loops.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import te
 from tilewright.tir import ir_builder
+from tilewright.topi.device_loops import bound
 from tilewright.topi.lang import tir
 from tilewright.topi.planner import planner
 from tilewright.topi.utils import Dim, prod
@@ -49,10 +50,14 @@ def program(
     scratch: shapes and dtypes of temporary buffers for the body.
     """
 
+    threads = planner().threads()
+
     def generate(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = ir_builder.create()
         body(ib, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
         change = _placed.get()
+        if change is None and threads:
+            return bound(ib.get(), threads)
         return ib.get() if change is None else change(ib.get())
 
     every = [list(s) for s in (*shapes, *[s for s, _ in scratch])]
@@ -116,6 +121,12 @@ def copy(ib: ir_builder.IRBuilder, source: Any, target: Any, shape: Sequence[Dim
     """Emits a copy of a whole tensor."""
     if not shape:
         target[()] = source[()]
+        return
+    if planner().threads():
+        # Neighbouring threads copy neighbours.
+        with ib.for_range(0, prod(shape), "k", kind="parallel") as k:
+            index = tuple(unflatten(k, shape))
+            target[index] = source[index]
         return
     rows = prod(shape[:-1])
     with ib.for_range(0, rows, "row", kind=loop_kind(*shape)) as r, ib.for_range(0, shape[-1], "k") as k:

@@ -86,6 +86,10 @@ class Planner:
         """The lanes of a vector; 0 if no machine is known."""
         return 0
 
+    def threads(self) -> int:
+        """The threads of a block of a device on which loops that no rule schedules are bound to threads (a GPU); 0 elsewhere."""
+        return 0
+
     def in_threads(self, elements: int) -> bool:
         """Whether threads share a loop over `elements` elements that no rule schedules. Without a machine: as on the measured ones."""
         return elements >= 1 << 14
@@ -150,8 +154,8 @@ class Planner:
         return count
 
     def order(self, n: int, number: int, wide: bool) -> str:
-        """The form in which a line of n elements is put in order, of which the first `number` are wanted: inserted, radix, best, ranked or
-        halved (topi/sort.py). wide: keys of 64 bits. If no machine is known: the one with the fewest steps."""
+        """The form in which a line of n elements is put in order, of which the first `number` are wanted: inserted, radix, best, ranked,
+        halved (topi/sort.py) or bitonic (topi/bitonic.py). wide: keys of 64 bits. If no machine is known: the one with the fewest steps."""
         return "best" if 0 < number * number <= n else "radix" if n > 1 else "inserted"
 
     def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
+from tilewright.topi.device_loops import threads_of
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, loop_kind, program, unflatten
+from tilewright.topi.planner import planner
+from tilewright.topi.scanned_lines import scan_line
 from tilewright.topi.utils import normalize_axis, prod, shape_of, to
 
 if TYPE_CHECKING:
@@ -62,9 +65,29 @@ def scanop(
                 last = (*i, k - 1, *rest)
                 step(i, k, rest, binop(out[last], to(x[last], result)) if exclusive else out[last])
 
+    def by_threads(ib: Any, x: BufferVar, out: BufferVar) -> None:
+        """Lines of adjacent elements, each by a block of threads; of others by a thread each, whose neighbours have adjacent lines."""
+        if not (isinstance(prod(inner), int) and prod(inner) == 1):
+            with ib.for_range(0, prod([*outer, *inner]), "line", kind="parallel") as line:
+                place = unflatten(line, [*outer, *inner])
+                i, j = place[: len(outer)], place[len(outer) :]
+                total = local(ib, result, start, "total")
+                with ib.for_range(0, n, "k") as k:
+                    index = (*i, k, *j)
+                    following = ib.let("following", binop(total[0], to(x[index], result)))
+                    out[index] = total[0] if exclusive else following
+                    total[0] = following
+            return
+        line, me = threads_of(ib, prod(outer), planner().threads())
+        i, j = unflatten(line, outer), [tir.const(0, "int32")] * len(inner)
+        scan_line(
+            ib, me, planner().threads(), n, result, start, binop, bool(exclusive), lambda k: to(x[(*i, k, *j)], result),
+            lambda k, value: out.__setitem__((*i, k, *j), value),
+        )  # fmt: skip
+
     if any(isinstance(d, int) and d == 0 for d in shape):
         return te.compute(shape, lambda *i: start, name=op_name, tag="injective")
-    return program([shape], [result], [data], body, op_name)[0]
+    return program([shape], [result], [data], by_threads if planner().threads() else body, op_name)[0]
 
 
 def cumsum(

@@ -4,6 +4,7 @@ inserted   insertion sort
 radix      by digits of the keys, one after the other: O(n) for numbers of fixed width
 best       one pass, in which the best elements so far stand in order
 ranked     the place of each element is the number of those that come before it
+bitonic    by the threads of a block, in shared memory (bitonic.py)
 halved     the range of the keys is halved until it holds those that are wanted; these are ranked
 
 Equal elements keep their order. NaN counts as larger than every number, as in NumPy.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
+from tilewright.topi.bitonic import bitonic
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import Lines, local, program
 from tilewright.topi.planner import planner
@@ -298,6 +300,9 @@ def first(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) 
     form = planner().order(n, number, str(data.dtype) in ("float64", "int64", "uint64"))
     if form == "best":
         return _best(data, axis, is_ascend, number, dtype)
+    if form == "bitonic":
+        word = "uint64" if data.dtype in ("float64", "int64", "uint64") else "uint32"
+        return bitonic(data, axis, number, dtype, word, lambda x: _sortable(x, is_ascend))
     if form in ("ranked", "halved"):
         return _ranked(data, axis, is_ascend, number, dtype, form)
     return _sorted(data, axis, is_ascend, number, dtype, form)

@@ -4,10 +4,10 @@ different sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tilewright.ir import IntImm
+from tilewright.scheduling.attempts import attempt
 from tilewright.scheduling.block_views import KernelView
 from tilewright.scheduling.cpu.forms import dynamic_height
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
@@ -64,13 +64,3 @@ def _schedule_block(sch: Schedule, name: str, target: Target, plan: KernelPlan, 
     block = next(b for b in view.blocks() if b.name == name)
     if not block.is_opaque and has_own_loops(view, block):
         (schedule_injective if block.is_injective else schedule_reduction)(view, block, target)
-
-
-def attempt(sch: Schedule, plan: KernelPlan, rule: Callable[[Schedule], None], given_up: str) -> Schedule:
-    """The schedule after a rule, or the given one, and the decisions before it, if the rule does not apply."""
-    trial, decided = sch.copy(), dict(plan.decisions)
-    with sch.tried(given_up) as step:
-        rule(trial)
-    if step.refused:
-        plan.decisions = decided
-    return sch if step.refused else trial

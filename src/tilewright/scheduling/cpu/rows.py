@@ -15,6 +15,7 @@ from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of,
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
+from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.tir import For
@@ -123,29 +124,6 @@ def share_out_sum(view: KernelView, target: Target) -> set[str]:
     outer, _ = sch.split(loops[0], [parts, None], disable_predication=True)
     sch.rfactor(outer, 0)
     return {b.name for b in blocks[blocks.index(block) :]}
-
-
-def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
-    """The number of leading spatial axes that all blocks have in common, without reduced ones."""
-    last = blocks[-1]
-    # What has no axis counts along one of a single step, for which there may be not a loop.
-    idle = len(last.block.iter_vars) - len(view.loops(last))
-    if idle and idle != last.extents[: len(last.spatial)].count(1):
-        return 0
-    extents = [e for e in last.extents if e != 1 or not idle]
-    count = len(last.spatial) - idle
-    for block in blocks:
-        if block.is_opaque:
-            return 0
-        if block.reduction:
-            first = block.block.iter_vars.index(block.reduction[0])
-            same = 0
-            for mine, theirs in zip([e for e in block.extents[:first] if e != 1 or not idle], extents, strict=False):
-                if mine != theirs:
-                    break
-                same += 1
-            count = min(count, same)
-    return count
 
 
 def spread_over_lanes(

@@ -30,7 +30,7 @@ from tilewright.scheduling.cpu.strassen import schedule_strassen, strassen_produ
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows
 from tilewright.scheduling.cpu.winograd import schedule_winograd, winograd_product
-from tilewright.scheduling.inlining import inline_producers
+from tilewright.scheduling.inlining import inline_producers, keep_rows
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir import ForKind
@@ -48,7 +48,8 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
         return
-    keep_rows(view, target)
+    if not any([is_contraction(b, target) for b in view.blocks()]):
+        keep_rows(view)
     inline_producers(view, stays)
     reductions = [b for b in view.blocks() if b.reduction]
     winograd, strassen, attention = winograd_product(view), strassen_product(view), attention_stages(view)
@@ -108,24 +109,6 @@ def has_own_loops(view: KernelView, block: BlockView) -> bool:
     if any([loop.kind != ForKind.SERIAL for loop in loops]) or len(loops) != len(block.block.iter_vars):
         return False
     return not loops or len(view.sch.get_child_blocks(view.loops(block)[0])) == 1
-
-
-def keep_rows(view: KernelView, target: Target) -> None:
-    """If rows are reduced and the result is reshaped, let the kernel's last block write it in the new shape. Its loops
-    then still run over rows.
-    """
-    blocks = view.blocks()
-    if not any([b.reduction for b in blocks]) or any([is_contraction(b, target) for b in blocks]):
-        return
-    outputs = view.outputs()
-    for block in blocks:
-        if block.name not in outputs or not block.is_reshape:
-            continue
-        if any([BlockView(view.sch, rv).reduction for rv in view.sch.get_producers(block.rv)]):
-            continue
-        # Refused where other blocks read what it reads.
-        with view.sch.tried(f"{block.name} inlined into what it reshapes"):
-            view.sch.reverse_compute_inline(block.rv)
 
 
 def stays(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) -> bool:

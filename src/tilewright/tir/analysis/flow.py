@@ -9,11 +9,12 @@ from tilewright.arith import Analyzer
 from tilewright.arith.iter_affine_map import IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, any_node, has_node, on
-from tilewright.tir.arithmetic import add, cast_to, const_true, eq, logical_and, logical_not
+from tilewright.tir.arithmetic import add, cast_to, conjuncts, const_true, eq, logical_and, logical_not
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, IterVar, Let, Ramp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
+    Allocate,
     AttrStmt,
     Block,
     BlockRealize,
@@ -25,7 +26,7 @@ from tilewright.tir.stmt import (
     Stmt,
     While,
 )
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import substitute, used_vars
 
 LOOP, CONDITION, BLOCK, UNKNOWN = range(4)
 
@@ -73,6 +74,7 @@ class Accesses(Visitor):
         self.found: dict[Buffer, list[Access]] = {}
         self.made: dict[Buffer, tuple[Frame, ...]] = {}
         self.by_data: dict[Var, list[Buffer]] = {}
+        self.allocated: dict[Var, tuple[Frame, ...]] = {}
         self.views: dict[Buffer, MatchBufferRegion] = {}
         self.frames: tuple[Frame, ...] = ()
         self.blocks: list[Block] = []
@@ -85,6 +87,8 @@ class Accesses(Visitor):
         known = self.found.get(buffer)
         if known is None:
             known = self.found[buffer] = []
+            if buffer.data in self.allocated:
+                self.made[buffer] = self.allocated[buffer.data]
             others = self.by_data.setdefault(buffer.data, [])
             # Another name of the same storage: nothing is known of where it is.
             for other in others:
@@ -187,6 +191,13 @@ class Accesses(Visitor):
         self._where(s.condition, s.then_case)
         if s.else_case is not None:
             self._where(logical_not(s.condition), s.else_case)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        for e in (*s.extents, s.condition):
+            self.visit(e)
+        self.allocated[s.buffer_var] = self.frames
+        self.visit(s.body)
 
     @on(While)
     def _while(self, s: While) -> None:
@@ -406,13 +417,25 @@ class _Wrote:
         used = {v: r for v, r in self.domains.items() if any([_mentions(i, {v: r}) for i, _ in pairs])}
         if not used:
             return {}
-        found = detect_iter_map([i for i, _ in pairs], used, check_level=level, analyzer=self.analyzer)
+        indices = [i for i, _ in pairs]
+        found = detect_iter_map(indices, used, self._where(used), level, analyzer=self.analyzer)
+        if not found.indices:
+            found = detect_iter_map(indices, used, check_level=level, analyzer=self.analyzer)
         if not found.indices:
             return None
         try:
             return inverse_affine_iter_map(found.indices, [cast_to(t, str(i.dtype)) for i, t in pairs])
         except ValueError:
             return None
+
+    def _where(self, used: Mapping[Var, Range]) -> PrimExpr:
+        """The conditions of the write that are about these variables alone."""
+        where = const_true()
+        for condition in [substitute(c, self.fresh) for c in self.conditions if _plain(c)]:
+            for part in conjuncts(condition):
+                if not any([v not in used for v in used_vars(part)]):
+                    where = logical_and(where, part)
+        return where
 
     def _holds(self, values: Mapping[Var, PrimExpr]) -> bool:
         prove = self.analyzer.can_prove

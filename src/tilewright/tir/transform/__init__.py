@@ -65,6 +65,7 @@ from tilewright.tir.transform.memory.storage import StorageRewrite
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
 from tilewright.tir.transform.ssa import ConvertSSA
 from tilewright.tir.transform.thread.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
+from tilewright.tir.transform.thread.own_memory import CompactThreadMemory
 from tilewright.tir.transform.thread.ptx import (
     InjectPermutedLayout,
     InjectPTXAsyncCopy,
@@ -109,6 +110,7 @@ __all__ = [
     "CombineContextCall",
     "CommonSubexprElimTIR",
     "CompactBufferAllocation",
+    "CompactThreadMemory",
     "ConvertBlocksToOpaque",
     "ConvertForLoopsToSerial",
     "ConvertSSA",

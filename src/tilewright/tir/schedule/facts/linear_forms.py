@@ -155,12 +155,14 @@ class Forms:
         """a - c * floor(a / c) for c > 0."""
         if c == 1:
             return ZERO
-        rest = Lin({t: k % c for t, k in a.terms.items() if k % c}, a.const % c)
-        if not rest.terms:
-            return rest
-        low, high = self.const_bounds(rest)
+        reduced = Lin({t: k % c for t, k in a.terms.items() if k % c}, a.const % c)
+        if not reduced.terms:
+            return reduced
+        low, high = self.const_bounds(reduced)
         if low is not None and high is not None and low // c == high // c:
-            return shift(rest, -(low // c) * c)
+            return shift(reduced, -(low // c) * c)
+        # Coefficients are not reduced, so that a // c and a % c have a common source, whose digits they are.
+        rest = Lin({t: k for t, k in a.terms.items() if k % c}, a.const % c)
         g = c
         for k in rest.terms.values():
             g = gcd(g, k)

@@ -130,6 +130,8 @@ class _LowerAllreduce(Mutator):
         power = count & (count - 1) == 0
         if tags == {"threadIdx.x"} and power and count <= self.warp and total % self.warp == 0:
             return self._by_shuffles(values, results, count)
+        if tags == {"threadIdx.x"} and power and self.warp < count <= self.warp * self.warp and self.warp > 1:
+            return self._by_warps(values, results, reduced, number, count)
         return self._by_memory(values, results, reduced, number, count)
 
     @staticmethod
@@ -182,6 +184,30 @@ class _LowerAllreduce(Mutator):
             body = LetStmt(v, value, body)
         return [IfThenElse(condition, body)]
 
+    def _by_warps(
+        self, values: list[PrimExpr], results: list[PrimExpr], reduced: list[Var], number: PrimExpr, count: int
+    ) -> Stmt:
+        """A reduction by shuffles within each warp; every warp then reduces the results of all, which go through shared memory."""
+        assert self.reducer is not None
+        warps = count // self.warp
+        group, groups = self._numbers([v for v in self.threads if v not in reduced])
+        buffers = [self._buffer(f"red_warps{k}", v.dtype, groups * warps, "shared") for k, v in enumerate(values)]
+        mine = [self._buffer(f"red_warp{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
+        own: list[PrimExpr] = [BufferLoad(b, (_zero(),)) for b in mine]
+        lane = number % self.warp
+        first = [BufferStore(b, v, (group * warps + number // self.warp,)) for b, v in zip(buffers, own, strict=True)]
+        # Lanes beyond the number of warps repeat results that no lane below reads.
+        of_all: list[PrimExpr] = [BufferLoad(b, (group * warps + lane % warps,)) for b in buffers]
+        steps = [
+            self._by_shuffles(values, own, self.warp),
+            IfThenElse(EQ(lane, _zero()), stmt_seq(*first)),
+            barrier("shared"),
+            self._by_shuffles(of_all, results, warps),
+            # All warps must have read the results before the next reduction overwrites them.
+            barrier("shared"),
+        ]
+        return self._within([*buffers, *mine], stmt_seq(*steps))
+
     def _by_shuffles(self, values: list[PrimExpr], results: list[PrimExpr], count: int) -> Stmt:
         """A reduction by shuffles within a warp, without memory and barriers."""
         sums = [self._buffer(f"red_buf{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
@@ -192,7 +218,11 @@ class _LowerAllreduce(Mutator):
 
         def shuffled(name: str, value: PrimExpr, by: int) -> PrimExpr:
             mask = call_intrin("uint32", "tir.tvm_warp_activemask")
-            return call_intrin(value.dtype, name, mask, value, _zero(by), _zero(count), _zero(self.warp))
+            # Devices have no shuffles of truth values and of narrow integers.
+            narrow = value.dtype.bits < 32 and value.dtype.code in ("int", "uint")
+            word = DataType("int32") if narrow or value.dtype.is_bool else value.dtype
+            moved = call_intrin(word, name, mask, value.astype(word), _zero(by), _zero(count), _zero(self.warp))
+            return moved.astype(value.dtype)
 
         steps: list[Stmt] = [BufferStore(b, v, (_zero(),)) for b, v in zip(sums, values, strict=True)]
         by = count // 2

@@ -11,13 +11,25 @@ from tilewright.ir.transform import PassContext
 from tilewright.node import Node, Visitor, any_node, on, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
-from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered, same_step
+from tilewright.tir.analysis.flow import CONDITION, LOOP, UNKNOWN, Access, Accesses, Frame, covered, same_step
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
+from tilewright.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+)
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import has_load
+from tilewright.tir.transform.base import call_name, has_load
 
 REAL = ("blockIdx.", "threadIdx.")
 
@@ -53,7 +65,7 @@ def need_own_memory(func: PrimFunc) -> None:
     accesses = Accesses(func)
     for buffer in accesses.found:
         _need_one_kernel(buffer, accesses)
-        found = _foreign(buffer, accesses)
+        found = _foreign(buffer, accesses, walk.reduced)
         if found is not None:
             tag, read, write = found
             scope = buffer.scope() or "global"
@@ -98,8 +110,9 @@ def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
     return next((f for f in reversed(frames) if f.kind == LOOP and thread_tag(f.node) == tag), None)
 
 
-def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
-    """(axis, read, write) of a buffer in one kernel, where another thread may make the write; None if there is no such pair."""
+def _foreign(buffer: Buffer, accesses: Accesses, reduced: dict[Buffer, set[str]]) -> tuple[str, Access, Access] | None:
+    """(axis, read, write) of a buffer in one kernel, where another thread may make the write; None if there is no such pair. reduced: the
+    axes whose threads all get the result of a reduction in a buffer."""
     made = accesses.made.get(buffer, ())
     found = accesses.found[buffer]
     inside = _root(made) is not None or (buffer.scope() or "global") != "global"
@@ -121,7 +134,10 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
                     or other is None
                     or _single(other)
                     or _root(write.frames) is not root
+                    or _by_other_name(buffer, read, write)
                     or _one_update(read, write)
+                    or _starts_update(read, write, writes)
+                    or (tag in _joint_result(write, reduced) and _for_all(write, other))
                 ):
                     continue
                 if mine is other and covered(read, writes, other.node):
@@ -130,6 +146,27 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
                 if mine is None or not same_step(read, write, above, mine.var, other.var):  # type: ignore[arg-type]
                     return tag, read, write
     return None
+
+
+def _by_other_name(buffer: Buffer, read: Access, write: Access) -> bool:
+    """Whether both accesses are by one other name of the storage, under which they are compared element by element."""
+    names = {id(getattr(a.node, "buffer", buffer)) for a in (read, write)}
+    return read.places is None and write.places is None and len(names) == 1 and id(buffer) not in names
+
+
+def _joint_result(write: Access, reduced: dict[Buffer, set[str]]) -> set[str]:
+    """The axes over which a value that is written was reduced: all of their threads have it."""
+    value = write.node.value if isinstance(write.node, BufferStore) else None
+    return reduced.get(value.buffer, set()) if isinstance(value, BufferLoad) else set()
+
+
+def _for_all(write: Access, axis: Frame) -> bool:
+    """Whether all threads of an axis make a write, at the same places."""
+    inside = write.frames[write.frames.index(axis) :]
+    conditions = [f.node for f in inside if f.kind == CONDITION]
+    if write.places is None or any([f.kind == UNKNOWN for f in inside]):
+        return False
+    return axis.var not in used_vars((*[e for place in write.places for e in place], *conditions))
 
 
 def _nobody_waits(tag: str) -> bool:
@@ -189,10 +226,19 @@ def _writes_once(write: Access) -> bool:
 
 def _one_update(read: Access, write: Access) -> bool:
     """Whether a store updates an element by its old value; the loops bound to threads then write separate elements."""
-    if read.frames[: len(write.frames)] != write.frames or read.places is None or write.places is None:
+    return read.order < write.order and _same_place(read, write, write.frames)
+
+
+def _starts_update(read: Access, write: Access, writes: list[Access]) -> bool:
+    """Whether a store is the first value of an element that is then updated by its old value."""
+    first = write.frames and write.frames[-1].kind == CONDITION
+    return bool(first) and _same_place(read, write, write.frames[:-1]) and any([_one_update(read, w) for w in writes])
+
+
+def _same_place(read: Access, write: Access, frames: tuple[Frame, ...]) -> bool:
+    if read.frames[: len(frames)] != frames or read.places is None or write.places is None:
         return False
-    same = [structural_equal(a, b) for a, b in zip(read.places, write.places, strict=True)]
-    return read.order < write.order and all(same)
+    return all([structural_equal(a, b) for a, b in zip(read.places, write.places, strict=True)])
 
 
 def _single(frame: Frame) -> bool:
@@ -206,13 +252,14 @@ class _Kernels(Visitor):
         self.tags: tuple[str, ...] = ()
         self.launched: dict[str, Any] = {}
         self.updates: list[tuple[BufferStore, tuple[str, ...]]] = []
-        self.inside: dict[Buffer, tuple[str, ...]] = {}
+        self.inside: dict[Var, tuple[str, ...]] = {}
         self.defined: set[Var] = set()
         self.by_thread: dict[str, set[Var]] = {}
         self.guards: tuple[Any, ...] = ()
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self.apart = False
+        self.reduced: dict[Buffer, set[str]] = {}
 
     def _axis(self, tag: str, var: Var, extent: PrimExpr, body: Stmt) -> None:
         outer, by_thread = self.tags, self.by_thread.get(tag)
@@ -255,7 +302,7 @@ class _Kernels(Visitor):
 
     def _apart_from_others(self, s: BufferStore) -> None:
         """Refuses an update of one element by all threads of an axis, as in a reduction over threads that was not lowered."""
-        made = self.inside.get(s.buffer, ())
+        made = self.inside.get(s.buffer.data, ())
         uses = used_vars((*s.indices, *self.guards))
         for tag in self.launched:
             own = tag in made and own_memory(s.buffer.scope(), tag)
@@ -277,7 +324,7 @@ class _Kernels(Visitor):
                 names.add(var)
 
     def _once(self, store: BufferStore, around: tuple[str, ...]) -> None:
-        made = self.inside.get(store.buffer)
+        made = self.inside.get(store.buffer.data)
         for tag in self.launched:
             if tag in around or (made is not None and own_memory(store.buffer.scope(), tag)):
                 continue
@@ -336,10 +383,17 @@ class _Kernels(Visitor):
     def _block(self, s: Block) -> None:
         for b in s.alloc_buffers:
             if self.tags:
-                self.inside[b] = self.tags
+                self.inside[b.data] = self.tags
                 self.apart = True
         if s.init is not None:
             self.visit(s.init)
+        self.visit(s.body)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        if self.tags:
+            self.inside[s.buffer_var] = self.tags
+            self.apart = True
         self.visit(s.body)
 
     @on(BufferStore)
@@ -352,6 +406,15 @@ class _Kernels(Visitor):
             if _updates(s):
                 self.updates.append((s, self.tags))
                 self._apart_from_others(s)
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> None:
+        self.visit_children(s)
+        if call_name(s.value) == "tvm_thread_allreduce":
+            results = [e for e in s.value.args[2 + int(s.value.args[0]) :] if isinstance(e, BufferLoad)]  # type: ignore[attr-defined]
+            over = {t for t, names in self.by_thread.items() if not names.isdisjoint(used_vars(s.value))}
+            for e in results:
+                self.reduced.setdefault(e.buffer, set()).update(over)
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:

@@ -1,0 +1,347 @@
+"""Reductions along rows (sums, softmax, layer norm): a warp or a block of threads for each row, in one kernel.
+
+for i: for k: M[i] = max(A[i, k]);  for i, j: E[i, j] = exp(A[i, j] - M[i]);  for i: for k: S[i] += E[i, k];  for i, j: O[i, j] = ..
+-->
+blockIdx.x, threadIdx.y over i:
+    A_local = A[i, ...]                     each thread has elements (step, threadIdx.x, lane) of the row, as vectors
+    threadIdx.x, step, lane: M_local = max  over threads by shuffles
+    ...
+
+What is as long as a row stays in registers, as long as these suffice; else it is computed again where it is read. A long reduction to few
+results is divided among blocks of threads first, whose results a second kernel reduces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from tilewright.ir import IntImm
+from tilewright.scheduling.block_views import BlockView, KernelView
+from tilewright.scheduling.cost import divisors
+from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.threads import (
+    UNKNOWN,
+    VECTOR_BYTES,
+    known,
+    one_loop,
+    parted,
+    power_below,
+    powers,
+)
+from tilewright.scheduling.shared_axes import shared_axes
+from tilewright.target import Target
+from tilewright.tir import Buffer, IterVar
+from tilewright.tir.schedule import BlockRV, LoopRV
+
+SHORT = 32
+"""Reductions of fewer elements run in one thread each."""
+IN_WARP = 2048
+"""Bytes of a row up to which a warp takes it; longer ones have a block of threads."""
+OF_THREAD = 64
+"""Bytes of a row for each thread, as far as there are threads."""
+IN_REGISTERS = 128
+"""Most bytes of a row that a thread keeps for each stage."""
+UNROLLED = 32
+"""Most elements of a row that a thread computes without a loop."""
+VALUES = 8
+"""The most results of a reduction that each thread keeps."""
+LEAST_PART = 4096
+"""Elements of a reduction, from which on it is divided among blocks of threads."""
+
+
+USED = 0.5
+"""The share of threads that have work, below which rows are divided so that each thread has what is left over, and keeps nothing."""
+
+
+class Threads(NamedTuple):
+    """How the threads of a block share rows.
+
+    rows: of a block; along: threads of each row, a power of two for shuffles; lanes: elements of a vector. Rows of `length` elements are
+    `steps` times `active` vectors, one for each of the first `active` threads in a step; steps is 0 where there is no such division.
+    """
+
+    rows: int
+    along: int
+    lanes: int
+    length: int
+    steps: int
+
+    @property
+    def active(self) -> int:
+        return self.length // (self.lanes * self.steps)
+
+
+def schedule_rows(view: KernelView, target: Target) -> bool:
+    """Schedule a kernel whose reductions all run along rows; False for others."""
+    blocks = view.blocks()
+    reductions = [b for b in blocks if b.reduction]
+    if not reductions or not all([is_row(view, b) for b in reductions]) or any([b.is_opaque for b in blocks]):
+        return False
+    if len(reductions) == 1 and (parts := parts_of(view, reductions[0])) > 1:
+        block = reductions[0]
+        _, reduced = parted(view, block)
+        outer, _ = view.sch.split(one_loop(view, block, reduced), [parts, None], disable_predication=True)
+        first = BlockView(view.sch, view.sch.rfactor(outer, 0))
+        spatial_first(view, block)
+        before = [
+            b for b in view.blocks() if b.name != first.name and b.name in {p.name for p in view.producers(first)}
+        ]
+        schedule_stages(view, [*before, first], target)
+        done = {first.name, *[b.name for b in before]}
+        schedule_stages(view, [b for b in view.blocks() if b.name not in done], target)
+        return True
+    if has_common_rows(view, blocks):
+        schedule_stages(view, blocks, target)
+        return True
+    for block in reductions:
+        schedule_stages(view, [block], target)
+    return True
+
+
+def spatial_first(view: KernelView, block: BlockView) -> None:
+    """Put the axes of a reduction behind the others, as computes have them."""
+    axes = list(range(len(block.block.iter_vars)))
+    kinds = [v.iter_type != IterVar.DataPar for v in BlockView(view.sch, block.rv).block.iter_vars]
+    view.sch.reorder_block_iter_var(block.rv, sorted(axes, key=lambda n: kinds[n]))
+
+
+def has_common_rows(view: KernelView, blocks: list[BlockView]) -> bool:
+    """Whether each reduction gives few values for a row that all blocks have in common."""
+    count = shared_axes(view, blocks)
+    return all([prod(b.extents[: len(b.spatial)][count:]) <= VALUES for b in blocks if b.reduction])
+
+
+def is_row(view: KernelView, block: BlockView) -> bool:
+    """Whether a reduction runs over enough adjacent elements, or over all there is."""
+    spatial, reduced = parted(view, block)
+    steps = known(view, reduced)
+    if (steps is not None and steps < SHORT) or is_product(block):
+        return False
+    last = block.reduction[-1]
+    largest = max(
+        block.operands, key=lambda r: prod([d.value if isinstance(d, IntImm) else UNKNOWN for d in r.buffer.shape])
+    )
+    return not spatial or block.reads_along(largest, last)
+
+
+def is_product(block: BlockView) -> bool:
+    """Whether a reduction reads several tensors, two of which have axes of the result that the other one does not have."""
+    spatial = [v for v, n in zip(block.block.iter_vars, block.extents, strict=True) if n > 1 and v in block.spatial]
+    axes = [{a for a in block.axes_of(r) if a in spatial} for r in block.operands]
+    return any([a - b and b - a for a in axes for b in axes])
+
+
+def parts_of(view: KernelView, block: BlockView) -> int:
+    """Among how many blocks of threads a reduction to few results is divided."""
+    spatial, reduced = parted(view, block)
+    rows, steps = known(view, spatial), known(view, reduced)
+    if rows is None or steps is None or rows == 0:
+        return 1
+    wanted = 2 * max(facts_of(view.plan.target).multiprocessors, 1)
+    choices = [n for n in divisors(steps, 8 * wanted) if n == 1 or steps // n >= SHORT]
+    most = min(wanted // rows, steps // LEAST_PART)
+    model = max([n for n in choices if n <= most], default=1)
+    return view.plan.choose(f"{block.name}.parts", model, lambda: choices)
+
+
+def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -> None:
+    """Schedule blocks as one kernel of rows, as far as they have rows in common."""
+    sch = view.sch
+    if not blocks:
+        return
+    count = shared_axes(view, blocks)
+    last = blocks[-1]
+    loops = view.loops(last)
+    names = {b.name for b in blocks}
+    threads = threads_of(view, blocks, count, known(view, loops[count - 1 : count]) if count else 1)
+    in_registers = keep_in_registers(view, blocks, count, threads)
+    for block in [b for b in view.blocks() if b.name in names and b.name != last.name]:
+        if block.reduction or len(block.spatial) <= count:
+            # What each thread has of a row: the result of a reduction over threads, or what is computed of such.
+            local(view, block.rv)
+    *outer, inner = loops[:count] or [sch.add_unit_loop(loops[0] if loops else last.rv)]
+    if len(loops) == count:
+        # A loop for the thread that computes the one value of a row.
+        inner, _ = sch.split(inner, [None, 1])
+    row: LoopRV | None = None
+    if threads.rows > 1:
+        inner, row = sch.split(inner, [None, threads.rows])
+        sch.bind(row, "threadIdx.y")
+    whole = sch.fuse(*outer, inner) if outer else inner
+    sch.bind(whole, "blockIdx.x")
+    row = whole if row is None else row
+    stages = [b for b in view.blocks() if b.name in names | in_registers]
+    for block in reversed([b for b in stages if b.name != last.name]):
+        with sch.tried(f"{block.name} row by row with {last.name}"):
+            sch.compute_at(block.rv, row)
+    inside = {sch.get(rv).name_hint for rv in sch.get_child_blocks(row)}
+    for block in [b for b in view.blocks() if b.name in inside]:
+        share_out(view, block.rv, row, threads)
+
+
+def threads_of(view: KernelView, blocks: Sequence[BlockView], count: int, rows: int | None) -> Threads:
+    """How threads share rows. rows: along the last of their axes."""
+    last = blocks[-1]
+    lengths, widest = [], 1
+    for block in blocks:
+        spatial, reduced = parted(view, block)
+        lengths.append(known(view, [*spatial[count:], *reduced]))
+        widest = max([widest, *[r.buffer.dtype.bytes for r in (*block.block.reads, *block.block.writes)]])
+    length = 0 if None in lengths else max([n for n in lengths if n is not None], default=1)
+    gpu = facts_of(view.plan.target)
+    limit = power_below(min(gpu.max_threads_per_block, 1024))
+    warp = min(max(gpu.warp_size, 1), limit)
+    most = power_below(gcd(length, max(VECTOR_BYTES // widest, 1))) if length else 1
+    lanes = view.plan.choose(f"{last.name}.vector", most, lambda: powers(1, most))
+    if length:
+        size = length * widest
+        least = min(warp if size <= IN_WARP else power_below(max(size // OF_THREAD, warp)), limit)
+        wider = [w for w in powers(least, min(least * 8, limit)) if w // 2 < length // lanes or w == least]
+        model = max(wider, key=lambda w: (used(length // lanes, w), -w))
+    else:
+        model = min(8 * warp, limit)
+    along = view.plan.choose(f"{last.name}.threads", model, lambda: powers(warp, limit))
+    many = [n for n in (1, 2, 4, 8) if n * along <= min(limit, 256) and rows is not None and rows % n == 0] or [1]
+    several = max([n for n in many if n * along <= 128], default=1)
+    together = view.plan.choose(f"{last.name}.rows", several, lambda: many)
+    even = length > 0 and used(length // lanes, along) >= USED
+    return Threads(together, along, lanes, length, steps_of(length // lanes, along) if even else 0)
+
+
+def steps_of(vectors: int, threads: int) -> int:
+    """The least number of equal parts of a row that threads take at once."""
+    return min([n for n in divisors(vectors, vectors) if vectors // n <= threads])
+
+
+def used(vectors: int, threads: int) -> float:
+    """The share of threads that have work."""
+    return vectors / (steps_of(vectors, threads) * threads)
+
+
+def keep_in_registers(view: KernelView, blocks: Sequence[BlockView], count: int, threads: Threads) -> set[str]:
+    """Keep what is as long as a row in registers: what stages hand on, and inputs that several stages read. What cannot be kept is
+    computed again. Returns the names of copies that were added."""
+    sch = view.sch
+    added: set[str] = set()
+    names = {b.name for b in blocks}
+    for block in blocks[:-1]:
+        if block.name in view.outputs() or not block.is_injective or len(block.spatial) <= count:
+            continue
+        buffer = block.block.writes[0].buffer
+        fits = is_whole_row(buffer, threads)
+        choices = ("registers", "again") if fits else ("again",)
+        model = "registers" if fits and bytes_of_thread(buffer, threads) <= IN_REGISTERS else "again"
+        if view.plan.choose(f"{block.name}.kept", model, partial(list, choices)) == "registers":
+            with sch.tried(f"{block.name} in registers"):
+                divide(view, block.rv, threads)
+        else:
+            with sch.tried(f"{block.name} computed again by its readers"):
+                sch.compute_inline(block.rv)
+    blocks = [b for b in view.blocks() if b.name in names]
+    for buffer in dict.fromkeys([r.buffer for b in blocks for r in b.block.reads]):
+        readers = [b for b in blocks if any([r.buffer is buffer for r in b.block.reads])]
+        written = any([w.buffer is buffer for b in blocks for w in b.block.writes])
+        if written or not is_whole_row(buffer, threads) or not any([b.reduction for b in readers]):
+            continue
+        if not all([runs_along(b, n) for b in readers for n, r in enumerate(b.block.reads) if r.buffer is buffer]):
+            continue
+        model = "registers" if bytes_of_thread(buffer, threads) <= IN_REGISTERS else "memory"
+        name = f"{readers[0].name}.{buffer.name}"
+        if view.plan.choose(name, model, lambda: ("registers", "memory")) == "memory":
+            continue
+        number = next(n for n, r in enumerate(readers[0].block.reads) if r.buffer is buffer)
+        copy: BlockRV | None = None
+        with sch.tried(f"{buffer.name} in registers"):
+            copy = sch.cache_read(readers[0].rv, number, "local", [b.rv for b in readers])
+            divide(view, copy, threads)
+        if copy is not None:
+            added.add(sch.get(copy).name_hint)
+    return added
+
+
+def is_whole_row(buffer: Buffer, threads: Threads) -> bool:
+    """Whether the last axis of a buffer is a row that can be divided among threads."""
+    last = buffer.shape[-1] if buffer.shape else None
+    return threads.steps > 0 and isinstance(last, IntImm) and last.value == threads.length and threads.length > 1
+
+
+def bytes_of_thread(buffer: Buffer, threads: Threads) -> int:
+    """What each thread has of a row."""
+    return threads.steps * threads.lanes * int(buffer.dtype.bytes)
+
+
+def runs_along(block: BlockView, read: int) -> bool:
+    """Whether a block reads one element at a time along its row: its last index is the last axis."""
+    region = block.block.reads[read].region
+    axis = (block.reduction or block.spatial)[-1]
+    if not region or any([not isinstance(r.extent, IntImm) or r.extent.value != 1 for r in region]):
+        return False
+    return region[-1].min is axis.var
+
+
+def divide(view: KernelView, block: BlockRV, threads: Threads) -> None:
+    """The last axis of a block's result as (step, thread, lane), in registers."""
+    active, lanes = threads.active, threads.lanes
+
+    def parts(*index: Any) -> list[Any]:
+        *rest, last = index
+        return [*rest, last // (active * lanes), last // lanes % active, last % lanes]
+
+    view.sch.transform_layout(block, ("write", 0), parts)
+    view.sch.set_scope(block, 0, "local")
+
+
+def local(view: KernelView, block: BlockRV) -> None:
+    """The results of a block in registers, unless they are outputs of the kernel."""
+    node = view.sch.get(block)
+    if node.name_hint not in view.outputs():
+        for n in range(len(node.writes)):
+            view.sch.set_scope(block, n, "local")
+
+
+def share_out(view: KernelView, block: BlockRV, row: LoopRV, threads: Threads) -> None:
+    """Divide what a block does for a row among threads."""
+    sch = view.sch
+    now = BlockView(sch, block)
+    loops = view.loops(block)
+    at = [sch.get(loop) for loop in loops].index(sch.get(row)) + 1
+    below = loops[at:]
+    if not below:
+        # One value for a row, which each thread computes for itself.
+        return
+    if now.reduction:
+        # Each thread has all results that a row has.
+        _, reduced = parted(view, now)
+        held = {id(sch.get(loop)) for loop in reduced}
+        below = [loop for loop in below if id(sch.get(loop)) in held]
+        others = [loop for loop in loops[at:] if id(sch.get(loop)) not in held]
+        sch.reorder(*others, *below)
+    whole = one_loop(view, now, below)
+    extent = sch.get(whole).extent
+    steps = extent.value if isinstance(extent, IntImm) else None
+    lanes = threads.lanes if steps is not None and steps % threads.lanes == 0 else 1
+    lane: LoopRV | None = None
+    if lanes > 1:
+        whole, lane = sch.split(whole, [None, lanes])
+    if steps == threads.length and threads.steps:
+        step, thread = sch.split(whole, [threads.steps, None])
+        if threads.active < threads.along:
+            _, thread = sch.split(thread, [None, threads.along])
+    else:
+        step, thread = sch.split(whole, [None, threads.along])
+    sch.bind(thread, "threadIdx.x")
+    if now.reduction:
+        sch.reorder(thread, step)
+    if lane is not None:
+        if now.reduction:
+            sch.unroll(lane)
+        else:
+            sch.vectorize(lane)
+    if steps is not None and -(-steps // threads.along) <= UNROLLED:
+        sch.unroll(step)
+
+
+__all__ = ["schedule_rows"]
