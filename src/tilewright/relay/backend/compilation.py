@@ -82,7 +82,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),
         *on_cpus(transform.ProductsBeforeResizes()),
         *mixed,
-        *on_cpus(transform.ProductsOfBytes()),
+        *on_cpus(transform.ProductsOfBytes(), transform.WideSums()),
         transform.EliminateCommonSubexpr(),
         *on_cpus(transform.ApplyTemplates()),
         *tuned(transform.CombineSmallProducts(), transform.CombineSmallConvolutions(), transform.SliceSplits()),

@@ -59,6 +59,7 @@ from tilewright.relay.transform.operators.product_places import ProductsBeforeRe
 from tilewright.relay.transform.operators.templates import ApplyTemplates
 from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.operators.transposed_conv import TransposedConvolutions
+from tilewright.relay.transform.operators.wide_sums import WideSums
 from tilewright.relay.transform.operators.window_products import ProductsOfWindows
 from tilewright.relay.transform.precision.fake_quantization import FakeQuantizationToInteger
 from tilewright.relay.transform.precision.widen_kernels import WidenKernels
@@ -193,6 +194,7 @@ __all__ = [
     "ToMixedPrecision",
     "CheckBounds",
     "TransposedConvolutions",
+    "WideSums",
     "WidenKernels",
     "WriteHalos",
     "build_config",
