@@ -16,6 +16,8 @@ READ = (
 )
 OF_LIBRARIES = {"HOME", "NO_COLOR", "FORCE_COLOR", "COLUMNS"}
 """Read by Python's library, rich and click on our behalf."""
+CONSTANTS = {"TVM_ASSETS", "TVM_VERSION", "TILEWRIGHT_VERSION"}
+"""Names of the package's own."""
 NAMED = re.compile(r'"((?:TVM|TILEWRIGHT|OMP)_[A-Z_]+)"')
 """Variables that are read by names in lists, as by the thread pool."""
 
@@ -34,7 +36,7 @@ def variables_read() -> dict[str, Path]:
         for pattern in READ:
             for match in pattern.finditer(text):
                 found.update({name: path for name in match.groups() if name})
-        found.update(dict.fromkeys(NAMED.findall(text), path))
+        found.update(dict.fromkeys(set(NAMED.findall(text)) - CONSTANTS, path))
     return found
 
 

@@ -1,5 +1,6 @@
 """Tensor expressions: tensors declared by formulas of their elements, schedules for them, and their TensorIR functions."""
 
+from tilewright.support import lazy
 from tilewright.te import hybrid
 from tilewright.te.autodiff import gradient
 from tilewright.te.compute import (
@@ -89,6 +90,9 @@ from tilewright.tir.op import (
     tanh,
     trunc,
 )
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "AXIS_SEPARATOR", "BaseComputeOp", "ComputeOp", "ExternOp", "HybridOp", "Operation", "PlaceholderOp", "ScanOp",

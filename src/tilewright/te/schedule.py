@@ -122,14 +122,14 @@ class Schedule:
         ops = [r.op if isinstance(r, Tensor) else r for r in many]
         return schedule_rewrite.cache_read(self, tensor, scope, ops)
 
-    def cache_write(self, tensor: Tensor, scope: str) -> Any:
+    def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
         """Computes `tensor` in storage of scope `scope`; its own stage becomes a copy from there. Returns the computed tensor.
 
         For a list or tuple with all outputs of one operation, returns the list of computed tensors.
         """
-        several = isinstance(tensor, (list, tuple))
-        made = schedule_rewrite.cache_write(self, list(tensor) if several else [tensor], scope)
-        return made if several else made[0]
+        if isinstance(tensor, (list, tuple)):
+            return schedule_rewrite.cache_write(self, list(tensor), scope)
+        return schedule_rewrite.cache_write(self, [tensor], scope)[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """Divide a reduction into partial results and their reduction along `axis`, a leaf of the stage's reduction.
