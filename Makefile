@@ -48,7 +48,7 @@ test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels,
 # The architecture is that of the GPU of this machine.
 test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
 	DEVICE_TARGET="cuda -arch=sm_$$($(BIN)/python -c 'import tilewright as tvm; print(tvm.cuda(0).compute_version.replace(".", ""))')" \
-	  $(BIN)/python -m pytest -q tests/codegen/device/on_devices.py
+	  $(BIN)/python -m pytest -q tests/codegen/device/on_devices.py tests/scheduling/gpu/on_devices.py
 
 test-vta: $(VENV)/.extra-test  ## random programs and layers for the accelerator: COUNT of each, from SEED on (minutes)
 	$(BIN)/python -m pytest -q tests/vta
@@ -198,7 +198,7 @@ build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 
 # pyopencl's loader reads the folder PYOPENCL_HOME first.
 ON_POCL = DEVICE_TARGET="opencl -supports_float16=0" PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread pthread" \
-  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py
+  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py tests/scheduling/gpu/on_devices.py
 test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions, compiled programs and models (minutes)
 	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)
 	SHARED=0 LD_LIBRARY_PATH=$(OPENCL)/plain $(ON_POCL)

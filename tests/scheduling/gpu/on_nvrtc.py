@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import tilewright as tvm
+from tests.scheduling.gpu.kernels import KERNELS
 from tests.scheduling.gpu.test_convolutions import convolution
 from tests.scheduling.gpu.test_products import matmul
-from tilewright import tir
+from tilewright import te, tir
 from tilewright.codegen.source.cuda.nvrtc import nvrtc
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.whole_kernel import scheduled
@@ -62,4 +63,19 @@ def test_types(arch: str, types: tuple[str, str]) -> None:
 def test_convolutions(arch: str, layout: str) -> None:
     text = ptx_of(convolution(layout, 2, 28, 28, 64, 128, 3, 2, 1), arch)
     assert ("mma.sync" in text) == (arch != "sm_75")
+    assert not re.search(r"\b(ld|st)\.local", text)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_kernels(arch: str, name: str) -> None:
+    ins, outs = KERNELS[name]()
+    assert ".entry" in ptx_of(te.create_prim_func([*ins, *outs]), arch)
+
+
+@pytest.mark.parametrize("name", ["softmax0", "layer_norm", "rms_norm"])
+def test_rows_stay_in_registers(name: str) -> None:
+    ins, outs = KERNELS[name]()
+    text = ptx_of(te.create_prim_func([*ins, *outs]), "sm_80")
+    assert re.search(r"ld\.global(\.nc)?\.v4", text) and "shfl.sync" in text
     assert not re.search(r"\b(ld|st)\.local", text)
