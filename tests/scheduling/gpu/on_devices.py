@@ -1,4 +1,7 @@
-"""Models on a device beside the CPU: `make test-opencl` on pocl, `make test-gpu` on a GPU of NVIDIA. DEVICE_TARGET names the target."""
+"""Kernels and models on a device beside the interpreter and the CPU: `make test-opencl` on pocl, `make test-gpu` on a GPU of NVIDIA.
+
+DEVICE_TARGET names the target.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import relay
+from tests.scheduling.gpu.kernels import KERNELS, arrays
+from tests.scheduling.gpu.test_kernels import close
+from tilewright import nd, relay, te
+from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
 from tilewright.relay.testing import mobilenet, resnet
+from tilewright.scheduling import KernelPlan, scheduled
+from tilewright.target import Target
 
 TARGET = os.environ["DEVICE_TARGET"]
 DEV = tvm.device(TARGET.split()[0])
@@ -20,6 +28,22 @@ MODELS: dict[str, Any] = {
     "resnet18": lambda: resnet.get_workload(batch_size=1, num_classes=10, num_layers=18, image_shape=SHAPE),
     "mobilenet": lambda: mobilenet.get_workload(batch_size=1, num_classes=10, image_shape=SHAPE),
 }
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name: str) -> None:
+    ins, outs = KERNELS[name]()
+    given, room = arrays(ins, outs)
+    target, wanted = Target(TARGET), [r.copy() for r in room]
+    interp.run(te.create_prim_func([*ins, *outs]), [*given, *wanted])
+    plan = KernelPlan(target)
+    with plan:
+        ins, outs = KERNELS[name]()
+        func = te.create_prim_func([*ins, *outs])
+    found = [nd.array(a, DEV) for a in (*given, *room)]
+    tvm.build(scheduled(func, target, plan).mod["main"], target=target)(*found)
+    assert not plan.fallbacks
+    close([a.numpy() for a in found[len(given) :]], wanted)
 
 
 def result(mod: tvm.IRModule, params: Any, target: str, device: Any, data: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from tilewright.ir import IntImm
+from tilewright.node import post_order_visit
 from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.gpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.gpu.facts import facts_of
@@ -18,7 +19,10 @@ from tilewright.scheduling.gpu.threads import (
     power_below,
     powers,
 )
+from tilewright.tir import Cast
 
+COMPUTED_BYTES = 32
+"""The most bytes of a vector inside of a thread, where elements are computed in a wider type."""
 WAVES = 8
 """Threads that a multiprocessor would have had in turn, from which on each gets several elements: times the threads that it holds."""
 MOST_ITEMS = 8
@@ -68,7 +72,20 @@ def vector_lanes(block: BlockView) -> int:
     if not isinstance(extent, IntImm) or not block.is_contiguous(last):
         return 1
     widest = max([r.buffer.dtype.bytes for r in (*block.block.writes, *block.block.reads)])
-    return power_below(gcd(extent.value, max(VECTOR_BYTES // widest, 1)))
+    most = min(VECTOR_BYTES // widest, COMPUTED_BYTES // max(widest, _widest_cast(block)))
+    return power_below(gcd(extent.value, max(most, 1)))
+
+
+def _widest_cast(block: BlockView) -> int:
+    """The bytes of the widest type that a block converts to."""
+    found = [1]
+
+    def look(e: object) -> None:
+        if isinstance(e, Cast):
+            found.append(int(e.dtype.bytes))
+
+    post_order_visit(block.block.body, look)
+    return max(found)
 
 
 def items_of(view: KernelView, block: BlockView, steps: int | None, threads: int) -> int:
