@@ -9,7 +9,8 @@
 
 using namespace tvm::runtime;
 
-enum Tree { Word, Pair };
+// The tags of the constructors; `mod.get_type("Tree")` has them.
+enum Tree { Word = 0x62000000, Pair };
 
 static NDArray word(float first) {
   NDArray made = NDArray::Empty({1, 4}, DataType::Float(32), tvm::Device{kDLCPU, 0});

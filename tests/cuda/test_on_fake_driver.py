@@ -72,4 +72,4 @@ def test_a_driver_that_does_not_start(fakes: Path) -> None:
 
 def test_no_gpu(fakes: Path) -> None:
     said = asked(fakes, "from tests.cuda import Fake\nFake().set(devices=0)\n")
-    assert said.startswith("False None ValueError: there is no device cuda(0): its driver finds no GPU\n")
+    assert said.startswith("False None CallValueError: there is no device cuda(0): its driver finds no GPU\n")

@@ -15,7 +15,7 @@ from tilewright.ir import IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis import get_total_mac_number, list_op_freqs
 from tilewright.relay.transform import infer_types
-from tilewright.scheduling.graph_plan import GraphPlan
+from tilewright.scheduling.cpu.graph_forms import CpuGraphForms
 from tilewright.scheduling.product_places import Place, Step
 from tilewright.target import Target
 
@@ -194,7 +194,7 @@ def anywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Place]]:
     rng, taken = np.random.default_rng(1), []
 
     def product_place(
-        self: GraphPlan,
+        self: CpuGraphForms,
         channels: int,
         filters: int,
         size: int,
@@ -205,7 +205,7 @@ def anywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Place]]:
         taken.append(choices[int(rng.integers(len(choices)))])
         return taken[-1]
 
-    monkeypatch.setattr(GraphPlan, "product_place", product_place)
+    monkeypatch.setattr(CpuGraphForms, "product_place", product_place)
     yield taken
 
 

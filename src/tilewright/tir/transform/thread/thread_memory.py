@@ -134,6 +134,7 @@ def _foreign(buffer: Buffer, accesses: Accesses, reduced: dict[Buffer, set[str]]
                     or other is None
                     or _single(other)
                     or _root(write.frames) is not root
+                    or read.node is write.node  # a call to which a pointer goes: what it does there is its own matter
                     or _by_other_name(buffer, read, write)
                     or _one_update(read, write)
                     or _starts_update(read, write, writes)
