@@ -127,10 +127,11 @@ class Bench:
             return Measured(own, other)
         # The least of many times is too good to be true: what seems to be the fastest so far is measured once again. Beside the reference
         # too, since the errors of comparisons each with the one before would add up.
-        distinct = run.reference is not None and run.reference != run.beside
-        reference = self._timed_beside(run.reference, ()) if run.reference is not None and distinct else None
-        own, other, compared = self._repeats(candidate, beside, reference)
-        return Measured(own, other, reference=compared if distinct else other if run.reference is not None else ())
+        if run.reference is None or run.reference == run.beside:
+            own, other, _ = self._repeats(candidate, beside)
+            return Measured(own, other, reference=() if run.reference is None else other)
+        own, other, compared = self._repeats(candidate, beside, self._timed_beside(run.reference, ()))
+        return Measured(own, other, reference=compared)
 
     def _repeats(
         self, candidate: _Timed, beside: _Timed | None, reference: _Timed | None = None

@@ -48,10 +48,12 @@ def _dense(call: Call) -> Expr | None:
     rows = prod(shape[:-1])
     if rows % 2 and max(shape[:-1], default=1) != rows:
         return None
-    units = card_of(call, neural.dense_pack).units
-    packed = _packed(rows, weights.transpose(1, 0, 2).reshape(shape[-1], -1)[:, :units])
-    if packed is None:
+    units = card_of(call, neural.dense_pack).units or weights.shape[0] * weights.shape[2]
+    panel = _panel(rows, shape[-1], units)
+    if not panel:
         return None
+    by_columns = weights.transpose(1, 0, 2).reshape(shape[-1], -1)[:, :units]
+    packed = const(strassen_weights(by_columns, panel))
     return constructor("nn.contrib_dense_strassen")(call.args[0], packed, span=call.span)
 
 
@@ -65,10 +67,11 @@ def _convolution(call: Call) -> Expr | None:
     if weights.ndim != 6 or weights.shape[2:4] != (1, 1) or data[-1] != result[-1] or data[2] * data[3] % 2:
         return None
     filters, channels = result[1] * result[-1], data[1] * data[-1]
-    by_columns = np.asarray(weights).transpose(1, 4, 0, 5, 2, 3).reshape(channels, filters)
-    packed = _packed(data[2] * data[3], by_columns)
-    if packed is None:
+    panel = _panel(data[2] * data[3], channels, filters)
+    if not panel:
         return None
+    by_columns = weights.transpose(1, 4, 0, 5, 2, 3).reshape(channels, filters)
+    packed = const(strassen_weights(by_columns, panel))
     layout = card.out_layout or card.data_layout
     return constructor("nn.contrib_conv2d_strassen_NCHWc")(call.args[0], packed, out_layout=layout, span=call.span)
 
@@ -82,8 +85,7 @@ def _is_plain(call: Call, weights: np.ndarray | None) -> bool:
     )
 
 
-def _packed(rows: int, by_columns: np.ndarray) -> Expr | None:
-    """The weights (K, N) for Strassen's algorithm; None for the plain product."""
+def _panel(rows: int, inner: int, columns: int) -> int:
+    """Columns in a panel of weights; 0 for the plain product. Asked before weights are moved, which most products do without."""
     decided = graph_plan()
-    panel = decided.forms.by_strassen(rows, *by_columns.shape) if decided is not None else 0
-    return const(strassen_weights(by_columns, panel)) if panel else None
+    return decided.forms.by_strassen(rows, inner, columns) if decided is not None else 0
