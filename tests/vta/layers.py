@@ -38,7 +38,7 @@ class Layer:
     def __init__(self, env: Environment, rng: random.Random) -> None:
         self.env, self.rng = env, rng
         self.ic, self.oc, self.kernel = rng.randint(1, 3), rng.choice([1, 2, 4]), rng.choice([1, 1, 2, 3])
-        self.stride, self.pad = min(rng.choice([1, 1, 2]), self.kernel), rng.choice([0, 0, 1, 2])
+        self.stride, self.pad = rng.choice([1, 1, 2, 3]), rng.choice([0, 0, 1, 2])
         self.size = rng.randint(max(self.kernel - 2 * self.pad, 1), 9)
         self.out = (self.size + 2 * self.pad - self.kernel) // self.stride + 1
         self.shift, self.high = rng.randint(0, 8), (1 << (env.OUT_WIDTH - 1)) - 1
@@ -152,13 +152,17 @@ def main() -> int:
     options.add_argument("--target", default="sim")
     given = options.parse_args()
     ends: dict[str, int] = {}
-    for seed in range(given.seed, given.seed + given.count):
-        end = one(seed, given.target)
-        if "differs" in end:
-            print(end)
-            return 1
-        ends[end] = ends.get(end, 0) + 1
-    print(f"{given.count} layers from seed {given.seed}: {ends}")
+    try:
+        for seed in range(given.seed, given.seed + given.count):
+            end = one(seed, given.target)
+            if "differs" in end:
+                print(end)
+                return 1
+            ends[end] = ends.get(end, 0) + 1
+            print(f"\r{sum(ends.values())} of {given.count}", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with --seed {given.seed + sum(ends.values())}", file=sys.stderr)
+    print(f"\n{sum(ends.values())} layers from seed {given.seed}: {ends}")
     return 0
 
 

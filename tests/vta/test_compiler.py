@@ -16,6 +16,7 @@ import pytest
 import tilewright as tvm
 from tests.vta import layers
 from tilewright import nd, rpc, te, vta
+from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.vta.compiler.listing import kernels_of, listing
 from tilewright.vta.environment import Environment
@@ -191,6 +192,26 @@ def test_maxima_over_a_window(env: Environment) -> None:
     windows = np.stack([around[v : v + 5, u : u + 5] for v in range(3) for u in range(3)])
     np.testing.assert_array_equal(out.numpy(), windows.max(axis=0))
     assert "y_pad_top=1 y_pad_bottom=1 x_pad_left=1 x_pad_right=1 pad_min" in text_of(module)
+
+
+def test_loops_that_do_not_begin_at_zero(env: Environment) -> None:
+    """Of a nest in a loop that runs, each trip has other first values; only at zero are a loop's numbers those of an element."""
+
+    @T.prim_func
+    def copied(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int8")) -> None:
+        T.func_attr({"global_symbol": "main", "tir.noalias": True})
+        a = T.alloc_buffer((16,), "int32", scope="local.acc_buffer")
+        for b in T.serial(4):
+            for j in T.serial(b * 4, b * 4 + 4):
+                a[j] = A[j]
+        for b in T.serial(4):
+            for j in T.serial(4):
+                C[b * 4 + j] = T.Cast("int8", a[b * 4 + j])
+
+    x, out = np.arange(16, dtype="int32"), nd.empty((16,), "int8", tvm.ext_dev(0))
+    module = vta.build(copied, target=tvm.target.Target("ext_dev", host="llvm"), name="main")
+    module(nd.array(x, tvm.ext_dev(0)), out)
+    np.testing.assert_array_equal(out.numpy(), x)
 
 
 def test_listings_come_back(env: Environment) -> None:

@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.accelerator.tiled_layers import Convolution, kernel_of, task_of
 from tests.vta.random_programs import in_order, random_configuration
+from tilewright import nd, rpc, vta
+from tilewright.runtime import ext_dev
 from tilewright.vta.config_fields import FIELDS, of_fields
 from tilewright.vta.configuration import Configuration
+from tilewright.vta.environment import Environment
+from tilewright.vta.image import UOPS, Kernel
 from tilewright.vta.isa.assembly import assemble
 from tilewright.vta.isa.program import Uop, encode_uops
 from tilewright.vta.simulator.native import Simulator
+from tilewright.vta.testing import simulator as board
 
 UOP = "load.uop dram_base=@ y_size=1 x_size=1\n"
 RESET = UOP + "gemm uop_end=1 iter_out=1 iter_in=64 dst_factor_in=1 reset\n"
@@ -236,3 +242,81 @@ def test_odd_arrays_run() -> None:
     simulator.run(assemble(f"load.inp dram_base={address + 7} y_size=1 x_size=2\nfinish").instructions)
     assert simulator.stats()["inp_load_nbytes"] == 30
     assert np.frombuffer(simulator.read(address, 4), "int8").sum() == 0
+
+
+def test_cycles_without_data() -> None:
+    """Cycles of a kernel are those of its run with data, and are not counted further than asked for."""
+    layer = Convolution(8, 2, 2, 3, 1)
+    with Environment({"TARGET": "tsim"}) as env:
+        task = task_of(layer, env)
+        entity = task.config_space.get(0)
+        kernel = kernel_of(task, entity, env)
+        with env.target:
+            s, args = task.instantiate(entity)
+        vta.reconfig_runtime(rpc.LocalSession())
+        arrays = [nd.array(np.ones([int(n) for n in a.shape], str(a.dtype)), ext_dev(0)) for a in args]
+        board.clear_stats()
+        vta.build(s, args, env.target)(*arrays)
+        expected = board.stats()["cycle_count"]
+    simulator = Simulator(env.configuration)
+    assert kernel is not None and simulator.cycles(kernel) == simulator.cycles(kernel, expected) == expected
+    assert simulator.cycles(kernel, expected - 1) is None
+    with pytest.raises(RuntimeError, match="is functional and has no cycles; its target must be tsim"):
+        Simulator(of_fields({})).cycles(kernel)
+
+
+BEYOND = {
+    "gemm uop_end=1 iter_out=16000 iter_in=1 dst_factor_out=2000 reset": (
+        "writes acc[4000] in trip (2, 0), micro-op 0, but acc has 2048 elements"
+    ),
+    "gemm uop_end=1 iter_out=2047 iter_in=1 src_factor_out=2": "reads inp[2048] in trip (1024, 0), micro-op 0, but inp has 2048 elements",
+    "gemm uop_end=1 iter_out=3 iter_in=1 wgt_factor_out=1000": "reads wgt[2000] in trip (2, 0), micro-op 0, but wgt has 1024 elements",
+    "gemm uop_end=2 iter_out=1 iter_in=1 reset": "reads uop[1] in trip (0, 0), micro-op 1, which nothing has written",
+    "alu.add uop_end=1 iter_out=3 iter_in=2 src_factor_out=1000 src_factor_in=48": (
+        "reads acc[2048] in trip (2, 1), micro-op 0, but acc has 2048 elements"
+    ),
+    "load.inp sram_base=2000 y_size=1 x_size=49": "writes inp[2048], but inp has 2048 elements",
+    "store sram_base=2000 y_size=1 x_size=49": "reads out[2048], but out has 2048 elements",
+    "load.out y_size=1 x_size=1": "loads a memory that cannot be loaded",
+}
+
+
+def kernel(text: str, uops: int) -> Kernel:
+    """A program whose first instruction loads the micro-ops."""
+    return Kernel("k", 0, assemble(text + "\nfinish").instructions, [Uop()] * uops, [(0, UOPS)] if uops else [])
+
+
+@pytest.mark.parametrize("line", BEYOND)
+def test_cycles_of_what_goes_beyond_a_memory(line: str) -> None:
+    """As in a run, without an access of the simulator beyond its own memory."""
+    simulator = Simulator(of_fields({"TARGET": "tsim"}))
+    before = simulator.stats()
+    with pytest.raises((IndexError, ValueError)) as found:
+        simulator.cycles(kernel(f"load.uop y_size=1 x_size=1\n{line}", 1))
+    assert str(found.value).endswith(f"instruction 1 ({line}) {BEYOND[line]}")
+    assert simulator.stats() == before
+    if line.startswith("gemm") and "reset" in line:
+        with pytest.raises(type(found.value)) as expected:
+            run(f"{UOP}{line}")
+        assert str(expected.value) == str(found.value)
+
+
+def test_cycles_without_micro_ops() -> None:
+    simulator = Simulator(of_fields({"TARGET": "tsim"}))
+    first = simulator.allocate(1)
+    simulator.release(first)
+    with pytest.raises(IndexError, match=r"reads uop\[0\] in trip \(0, 0\), micro-op 0, which nothing has written"):
+        simulator.cycles(kernel("gemm uop_end=1 iter_out=1 iter_in=1 reset", 0))
+    loads = "load.inp y_size=1 x_size=8"
+    assert simulator.cycles(kernel(loads, 0)) == cycles(f"{loads} dram_base=@")
+    assert simulator.allocate(1) == first, "memory was not released"
+
+
+def test_memory_that_a_failure_leaves() -> None:
+    """What cannot be encoded leaves no memory allocated."""
+    simulator = Simulator(of_fields({"TARGET": "tsim"}))
+    first = simulator.allocate(1)
+    simulator.release(first)
+    with pytest.raises(ValueError, match="x_size"):
+        simulator.cycles(kernel(f"load.uop y_size=1 x_size={1 << 16}", 1))
+    assert simulator.allocate(1) == first

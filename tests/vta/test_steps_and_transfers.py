@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tilewright import tir
+from tilewright.vta.compiler.elements import inner_loops
 from tilewright.vta.compiler.steps import Loops, as_loops
 from tilewright.vta.compiler.transfers import Transfer, transfers
 from tilewright.vta.configuration import Configuration
@@ -131,3 +134,24 @@ def test_random_copies_come_back(seed: int) -> None:
     rng.shuffle(order)
     found = list(transfers(np.array(sram)[order], np.array(dram)[order], size, LAYOUT))
     assert moved(found, size) == dict(zip(sram, dram, strict=True))
+
+
+def test_loops_over_the_numbers_of_an_element() -> None:
+    """They are left out where all indices go through them in their order, and nothing else depends on them."""
+    i, y, x = (tir.Var(name, "int32") for name in "iyx")
+    source, to = (tir.decl_buffer((64,), "int32", name) for name in ("source", "to"))
+    loops = [(i, 0, 4), (y, 0, 2), (x, 0, 8)]
+
+    def left_out(index: Any, loops: Any = loops, conditions: Any = (), value: Any = lambda load: load) -> int:
+        store = tir.BufferStore(to, value(tir.BufferLoad(source, [index])), [i * 16 + y * 8 + x])
+        return inner_loops(loops, conditions, store, 16)
+
+    assert left_out((i + 3) * 16 + (y * 8 + x)) == 2
+    assert left_out(i * 16 + x * 2 + y) == 0
+    assert left_out(i * 16 + tir.floordiv(y * 8 + x, 3)) == 0
+    assert (
+        left_out(i * 16 + y * 8 + x, conditions=[i < 3]) == 2 and left_out(i * 16 + y * 8 + x, conditions=[x < 7]) == 0
+    )
+    assert left_out(i * 16 + y * 8 + x, value=lambda load: load + x) == 0
+    assert left_out(i * 16 + y * 8 + x, loops[1:]) == 2 and left_out(i * 16 + y * 8 + x, [(x, 0, 8), (y, 0, 2)]) == 0
+    assert left_out(i * 16 + y * 8 + x, [(i, 0, 4), (y, 0, 3), (x, 0, 8)]) == 0

@@ -16,7 +16,7 @@ from tilewright import autotvm, nd, rpc, te, topi, vta
 from tilewright.support.errors import TVMError
 from tilewright.vta.environment import Environment
 from tilewright.vta.testing import simulator
-from tilewright.vta.top.tiles import Problem, Tiles, candidates, choose, estimate
+from tilewright.vta.top.tiles import Problem, choose
 
 DEFAULT: dict[str, Any] = {"TARGET": "tsim"}
 
@@ -108,6 +108,36 @@ def test_a_layer_of_a_network_keeps_the_array_busy() -> None:
         assert steps / cycles > 0.9
 
 
+def test_grouped_convolutions() -> None:
+    """Two groups of two blocks of inputs and of outputs each."""
+    with Environment(DEFAULT) as env:
+        data = te.placeholder((1, 4, 6, 6, 1, 16), env.inp_dtype, "data")
+        weight = te.placeholder((4, 2, 3, 3, 16, 16), env.wgt_dtype, "weight")
+        bias = te.placeholder((1, 4, 1, 1, 1, 16), env.acc_dtype, "bias")
+        with env.target:
+            sums = vta.top.group_conv2d_packed(data, weight, (1, 1), (1, 1), (1, 1), 2, env.acc_dtype)
+            res = requantised(env, sums, bias)
+            s = vta.top.schedule_group_conv2d_packed([res])
+            with pytest.raises(
+                ValueError, match="weights of 4 x 2 blocks in 4 groups, with blocks of 16 inputs, do not fit"
+            ):
+                vta.top.group_conv2d_packed(data, weight, (1, 1), (1, 1), (1, 1), 4, env.acc_dtype)
+        f = vta.build(s, [data, weight, bias, res], env.target)
+        rng = np.random.default_rng(1)
+        x, w = (rng.integers(-128, 128, n).astype("int8") for n in ((1, 4, 6, 6, 1, 16), (4, 2, 3, 3, 16, 16)))
+        b = rng.integers(-999, 999, (1, 4, 1, 1, 1, 16)).astype("int32")
+        found = run(env, f, [x, w, b], [1, 4, 6, 6, 1, 16])
+        around = np.pad(x.astype("int64"), [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0), (0, 0)])
+        total = np.zeros(found.shape, "int64")
+        for group in range(2):
+            part = slice(2 * group, 2 * group + 2)
+            for v in range(3):
+                for u in range(3):
+                    there = around[:, part, v : v + 6, u : u + 6]
+                    total[:, part] += np.einsum("bkyxrc,okdc->boyxrd", there, w[part, :, v, u].astype("int64"))
+        np.testing.assert_array_equal(found, np.clip((total + b) >> 8, -128, 127))
+
+
 def test_dense_layers() -> None:
     with Environment(DEFAULT) as env:
         data = te.placeholder((16, 16, env.BATCH, env.BLOCK_IN), env.inp_dtype, "data")
@@ -142,7 +172,7 @@ def test_knobs() -> None:
     """Each configuration of a template's space computes the same, or does not fit."""
     with Environment(DEFAULT) as env:
         task = autotvm.task.create("tests.vta.conv2d", args=(12, 64, 64), target=env.target)
-        assert set(task.config_space.space_map) == {"tile_h", "tile_ci", "tile_co", "oc_nthread", "h_nthread"}
+        assert set(task.config_space.space_map) == {"tile_h", "tile_ci", "tile_co", "oc_nthread", "h_nthread", "outer"}
         rng = np.random.default_rng(5)
         x, w = (rng.integers(-128, 128, n).astype("int8") for n in ((1, 4, 12, 12, 1, 16), (4, 4, 3, 3, 16, 16)))
         results, times = [], set()
@@ -165,17 +195,25 @@ def test_the_choice_of_tiles() -> None:
     p = Problem(1, 8, 4, 28, 28, (3, 3), (1, 1), 30)
     best = choose(p, config)
     assert all([n <= config.depth(m) for m, n in best.uses(p).items()])
-    assert best in candidates(p) and best.out_threads * best.row_threads == 2
-    assert estimate(p, best, config) <= estimate(p, Tiles(1, 1, 1), config)
+    assert best.out_threads * best.row_threads == 2
+
+
+def test_tiles_of_columns_and_of_taps() -> None:
+    """Where a row does not fit, and where the taps of a block do not."""
+    fields = {"BLOCK": 16, "INP_BUFF_SIZE": 16 * 50, "ACC_BUFF_SIZE": 64 * 20, "WGT_BUFF_SIZE": 256 * 4}
+    config, p = Environment(fields).configuration, Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), 32)
+    found = choose(p, config)
+    assert 0 < found.columns < 30 and found.by_tap
+    assert all([n <= config.depth(m) for m, n in found.uses(p).items()])
 
 
 def test_no_tile_fits() -> None:
-    config = Environment({"BLOCK": 16, "INP_BUFF_SIZE": 16 * 50, "ACC_BUFF_SIZE": 64 * 20}).configuration
+    config = Environment({"BLOCK": 16, "INP_BUFF_SIZE": 16 * 8, "ACC_BUFF_SIZE": 64 * 2}).configuration
     with pytest.raises(TVMError) as error:
-        choose(Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), 32), config)
+        choose(Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), 32, extra=2), config)
     assert str(error.value) == (
-        "no tile fits into the accelerator: one row of one block needs 1536 bytes of inp, which has 800 and 1920 bytes of acc,"
-        " which has 1280"
+        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128 and 192 bytes of acc,"
+        " which has 128"
     )
 
 

@@ -57,6 +57,22 @@ void Accelerator::run(uint64_t address, uint64_t count) {
   ++m.counters.programs;
 }
 
+int64_t Accelerator::cycles_of(uint64_t address, uint64_t count, int64_t most) {
+  Machine& m = machine();
+  if (!m.d.timed) fail("RuntimeError", "%s is functional and has no cycles; its target must be tsim", text().c_str());
+  const std::vector<Instruction> program = m.program(address, count);
+  order_of(m.d, program);
+  struct WithoutData {
+    explicit WithoutData(Machine* machine) : machine_(machine), counters_(machine->counters) { machine_->without_data = true; }
+    ~WithoutData() { machine_->without_data = false, machine_->counters = counters_; }
+    Machine* machine_;
+    const Counters counters_;
+  } guard(&m);
+  Times taken;
+  Trace none;
+  return CycleSimulator(&m, program, address, 0, &none).run(&taken, most) ? taken.cycles : -1;
+}
+
 std::shared_ptr<Accelerator> accelerator(int id) {
   std::lock_guard<std::mutex> hold(registry().lock);
   auto it = registry().found.find(id);

@@ -18,6 +18,9 @@ class Accelerator {
   bool configured() const { return machine_ != nullptr; }
   // Runs the program of `count` instructions at an address. Throws what is wrong with it.
   void run(uint64_t address, uint64_t count);
+  // The cycles of a program of a timed accelerator without what it does to data; -1 where it takes more than `most`. Throws what is wrong with
+  // its tokens.
+  int64_t cycles_of(uint64_t address, uint64_t count, int64_t most);
   std::string text() const;  // "ext_dev(0)"
   // The accelerator's clock if it is timed, else that of this machine.
   double seconds() const;

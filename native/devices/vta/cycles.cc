@@ -29,9 +29,9 @@ CycleSimulator::CycleSimulator(Machine* machine, const std::vector<Instruction>&
   fetching_.start(code);
 }
 
-void CycleSimulator::run(Times* times) {
+bool CycleSimulator::run(Times* times, int64_t most) {
   int64_t moved_before = 0;
-  while (ended_ < program_.size()) {
+  while (ended_ < program_.size() && now_ < most) {
     // The compute unit is first at the ports. What is given in a cycle is there in the next one.
     for (Unit u : {kComputeUnit, kLoadUnit, kStoreUnit}) note(u, tick(u));
     tick_fetch();
@@ -51,6 +51,7 @@ void CycleSimulator::run(Times* times) {
   for (int o = 0; o < kOwners; ++o) times->moved[o] += bus_.moved[o];
   times->bus_busy += bus_.busy;
   times->cycles += now_;
+  return ended_ == program_.size();
 }
 
 void CycleSimulator::note(Unit u, Activity a) {

@@ -1,6 +1,7 @@
 // The cycle-level simulator: fetch, the three units with their pipelines, queues and tokens, and DRAM, one cycle after the other.
 #pragma once
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "machine.h"
@@ -22,8 +23,8 @@ struct Times {
 class CycleSimulator {
  public:
   CycleSimulator(Machine* machine, const std::vector<Instruction>& program, uint64_t address, int64_t begin, Trace* trace);
-  // Runs the program, and adds to the times. It must not wait forever (`order_of`).
-  void run(Times* times);
+  // Runs the program, and adds to the times. It must not wait forever (`order_of`). Returns whether it ended within `most` cycles.
+  bool run(Times* times, int64_t most = std::numeric_limits<int64_t>::max());
 
  private:
   enum State { kNone, kWorking, kGiving };

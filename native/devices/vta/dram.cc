@@ -41,7 +41,8 @@ uint8_t* Dram::look(uint64_t address, uint64_t size, bool by_cpu) {
   --it;
   Block& block = it->second;
   if (address + size > it->first + block.bytes.size()) return nullptr;
-  return (by_cpu && !coherent_ ? block.cache : block.bytes).data() + (address - it->first);
+  std::vector<uint8_t>& seen = by_cpu && !coherent_ ? block.cache : block.bytes;
+  return seen.empty() ? &nothing_ : seen.data() + (address - it->first);
 }
 uint8_t* Dram::missing(uint64_t address, uint64_t size, const std::string& who) const {
   std::string near = "nothing is allocated below it";

@@ -40,6 +40,7 @@ class Dram {
   std::map<uint64_t, Block> blocks_;
   uint64_t used_ = 0;
   bool coherent_ = true;
+  uint8_t nothing_ = 0;  // where an empty allocation is
 };
 
 constexpr uint64_t kDramBytes = uint64_t{1} << 32;

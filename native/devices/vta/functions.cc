@@ -105,6 +105,9 @@ void register_functions() {
     return a.dram.invalidate(args.address(1), args.address(2)), nothing();
   });
   define_on_device("vta.device.run", [](Accelerator& a, const Arguments& args) { return a.run(args.address(1), args.address(2)), nothing(); });
+  define_on_device("vta.device.cycles", [](Accelerator& a, const Arguments& args) {
+    return known(a.cycles_of(args.address(1), args.address(2), args.number(3)));
+  });
   define_on_device("vta.device.stats", [](Accelerator& a, const Arguments&) { return known(counters_text(a)); });
   define_on_device("vta.device.clear_stats", [](Accelerator& a, const Arguments&) {
     a.machine().counters = Counters();

@@ -82,7 +82,7 @@ const TWDeviceAPI kTable = {
       });
     },
     [](void*, DLDevice, void* code) { return delete static_cast<Code*>(code), 0; },
-    [](void*, DLDevice, void* code, const char* name, void** result) {
+    [](void*, DLDevice, void* code, const char* name, const char*, void** result) {
       return guarded([&] { *result = static_cast<Code*>(code)->find(name); });
     },
     [](void*, DLDevice, const TWLaunch* launch, void*) {

@@ -73,12 +73,18 @@ Machine::Machine(const Description& description, Dram* memory) : d(description),
 void Machine::refuse(const char* kind, const Instruction& i, size_t index, const std::string& why) const {
   fail(kind, "%s %s", place_text(d, i, index).c_str(), why.c_str());
 }
+void Machine::refuse_operation(const Instruction& i, size_t index) const {
+  refuse("ValueError", i, index, "has an operation that does not exist");
+}
 void Machine::check(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const {
-  const bool inside = element < d.depth[m];
-  if (inside && (!read || written_[m][static_cast<size_t>(element)])) return;
-  std::string what = access_text(m, element, read, step);
-  what += inside ? ", which nothing has written" : format(", but %s has %lld elements", kMemoryNames[m], static_cast<long long>(d.depth[m]));
-  refuse("IndexError", i, index, what);
+  check_inside(m, element, read, i, index, step);
+  if (read && !written_[m][static_cast<size_t>(element)])
+    refuse("IndexError", i, index, access_text(m, element, read, step) + ", which nothing has written");
+}
+void Machine::check_inside(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const {
+  if (element < d.depth[m]) return;
+  refuse("IndexError", i, index,
+         access_text(m, element, read, step) + format(", but %s has %lld elements", kMemoryNames[m], static_cast<long long>(d.depth[m])));
 }
 std::string Machine::access_text(Memory m, int64_t element, bool read, const Step* step) const {
   const std::string what = format("%s %s[%lld]", read ? "reads" : "writes", kMemoryNames[m], static_cast<long long>(element));
@@ -123,8 +129,8 @@ void Machine::execute(const Instruction& i, size_t index) {
   switch (i.opcode) {
     case kLoad: return load(i, index);
     case kStore: return store(i, index);
-    case kGemm: return gemm(i, index);
-    case kAlu: return alu(i, index);
+    case kGemm: return without_data ? check_steps(i, index) : gemm(i, index);
+    case kAlu: return without_data ? check_steps(i, index) : alu(i, index);
     default: return;
   }
 }
@@ -163,6 +169,7 @@ void Machine::load(const Instruction& i, size_t index) {
   const int64_t row = left + i[kXSize] + right, total = (top + i[kYSize] + bottom) * row;
   if (total == 0) return;
   check(m, i[kSramBase] + total - 1, false, i, index, nullptr);
+  if (without_data && m != kUop) return;
   check_alignment(m, i, index);
   int64_t at = i[kSramBase];
   const bool smallest = i[kPadMin] != 0;
@@ -194,6 +201,11 @@ void Machine::store(const Instruction& i, size_t index) {
   if (i[kMemory] != kOut) refuse("ValueError", i, index, "stores a memory that cannot be stored");
   const int64_t lanes = d.lanes(kOut), total = i[kYSize] * i[kXSize];
   if (total == 0) return;
+  if (without_data) {
+    const int64_t end = i[kSramBase] + total;
+    if (end > d.depth[kOut]) check_inside(kOut, std::max(i[kSramBase], d.depth[kOut]), true, i, index, nullptr);
+    return;
+  }
   check_alignment(kOut, i, index);
   const auto bytes = static_cast<uint64_t>(i[kXSize] * d.element_bytes[kOut]);
   for (int64_t y = 0; y < i[kYSize]; ++y) {
@@ -220,6 +232,30 @@ void Machine::each_step(const Instruction& i, size_t index, F body) {
         body(s, u[0] + s.out * i[kDstFactorOut] + s.in * i[kDstFactorIn], u[1] + s.out * i[kSrcFactorOut] + s.in * i[kSrcFactorIn],
              u[2] + s.out * i[kWgtFactorOut] + s.in * i[kWgtFactorIn]);
       }
+}
+
+void Machine::check_steps(const Instruction& i, size_t index) {
+  const bool product = i.opcode == kGemm, reads = product ? !i[kReset] : !i[kUseImm];
+  if (!product && i[kAluOp] >= kAluOps) refuse_operation(i, index);
+  const int64_t out = i[kIterOut] - 1, in = i[kIterIn] - 1;
+  if (out < 0 || in < 0) return;
+  const Memory source = product ? kInp : kAcc;
+  // Factors are not negative, so the last trip has the largest index of each micro-op.
+  auto inside = [&](Memory m, int64_t first, FieldId outer, FieldId inner) { return first + out * i[outer] + in * i[inner] < d.depth[m]; };
+  auto fits = [&](int64_t n) {
+    if (n >= d.depth[kUop] || !written_[kUop][static_cast<size_t>(n)]) return false;
+    const int32_t* u = uop(n);
+    return inside(kAcc, u[0], kDstFactorOut, kDstFactorIn) && (!reads || inside(source, u[1], kSrcFactorOut, kSrcFactorIn)) &&
+           (!reads || !product || inside(kWgt, u[2], kWgtFactorOut, kWgtFactorIn));
+  };
+  for (int64_t n = i[kUopBegin]; n < i[kUopEnd]; ++n) {
+    if (fits(n)) continue;
+    return each_step(i, index, [&](const Step& s, int64_t dst, int64_t src, int64_t wgt) {
+      check_inside(kAcc, dst, !product || !i[kReset], i, index, &s);
+      if (reads) check_inside(source, src, true, i, index, &s);
+      if (reads && product) check_inside(kWgt, wgt, true, i, index, &s);
+    });
+  }
 }
 
 void Machine::gemm(const Instruction& i, size_t index) {
@@ -258,7 +294,7 @@ void Machine::gemm(const Instruction& i, size_t index) {
 
 void Machine::alu(const Instruction& i, size_t index) {
   const int64_t op = i[kAluOp], width = d.width[kAcc];
-  if (op >= kAluOps) refuse("ValueError", i, index, "has an operation that does not exist");
+  if (op >= kAluOps) refuse_operation(i, index);
   const auto lanes = static_cast<size_t>(d.lanes(kAcc));
   each_step(i, index, [&](const Step& s, int64_t dst, int64_t src, int64_t) {
     ++counters.alu_steps;

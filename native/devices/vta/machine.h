@@ -28,6 +28,8 @@ class Machine {
 
   const Description d;
   Counters counters;
+  // Instructions only load micro-ops, on which times depend; of all others only the places on the chip are checked.
+  bool without_data = false;
 
   // The micro-op at an index of the memory of micro-ops: dst, src, wgt.
   const int32_t* uop(int64_t n) const { return &uops_[static_cast<size_t>(n) * 3]; }
@@ -42,6 +44,9 @@ class Machine {
   void alu(const Instruction& i, size_t index);
   template <typename F>
   void each_step(const Instruction& i, size_t index, F body);
+  // Throws where a step of a gemm or an alu has a micro-op that is missing, or an element that is not there.
+  void check_steps(const Instruction& i, size_t index);
+  void check_inside(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const;
   // Throws unless the element is there; and, where it is read, has been written.
   void check(Memory m, int64_t element, bool read, const Instruction& i, size_t index, const Step* step) const;
   // Throws unless a token orders this access behind those of the other unit: a memory has one unit that writes it and one that reads it.
@@ -50,6 +55,7 @@ class Machine {
   void fill(Memory m, int64_t from, int64_t count, bool smallest);
   void copy_in(Memory m, int64_t to, int64_t count, const uint8_t* bytes);
   [[noreturn]] void refuse(const char* kind, const Instruction& i, size_t index, const std::string& why) const;
+  [[noreturn]] void refuse_operation(const Instruction& i, size_t index) const;
   void check_uops(const uint8_t* data, const Instruction& i, size_t index) const;
   void check_alignment(Memory m, const Instruction& i, size_t index) const;
 

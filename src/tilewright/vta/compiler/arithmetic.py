@@ -14,6 +14,7 @@ from tilewright.vta.compiler.commands import Commands
 from tilewright.vta.compiler.grids import Array, evaluate, spread
 from tilewright.vta.compiler.places import Places
 from tilewright.vta.compiler.steps import as_loops
+from tilewright.vta.image import IDENTITY
 
 InPlace = Callable[[BufferLoad], bool]
 _COMMUTATIVE = {Add: "add", Mul: "mul", Max: "max", Min: "min"}
@@ -104,10 +105,16 @@ class Alu:
         self.commands, self.places, self.config = commands, places, commands.config
         self.lanes = self.config.element_bits("acc") // self.config.width("acc")
         self.output_is_current = np.zeros(self.config.depth("acc"), bool)
+        self.whole = False
+        """Whether the points of the nest at hand are whole elements, given by their first numbers, or numbers of elements."""
+
+    def points(self, lanes: int) -> int:
+        """Points of an element of so many numbers."""
+        return 1 if self.whole else lanes
 
     def run(self, s: BufferStore, at: Array, values: dict[Var, Any], count: int) -> None:
         """A store of a value that is computed from accumulators. TVMError for what the ALU cannot do."""
-        order = element_order(at, self.lanes)
+        order = element_order(at, self.points(self.lanes))
         at, count = at[order], len(order)
         values = {v: a[order] if isinstance(a, np.ndarray) and len(a) == count else a for v, a in values.items()}
         dst = self.elements(s.buffer.data, at, s)
@@ -137,7 +144,7 @@ class Alu:
         place = self.places.of_data(data)
         if place.memory != "acc":
             raise TVMError(f"the ALU works on accumulators, but `{data.name}` is in {place.memory or 'DRAM'}: {s}")
-        return place.first + whole_elements(at, self.lanes, data.name, s)
+        return place.first + whole_elements(at, self.lanes, self.points(self.lanes), data.name, s)
 
     def _loaded(self, load: BufferLoad, values: dict[Var, Any], count: int, s: Any) -> Array:
         return self.elements(load.buffer.data, spread(evaluate(load.indices[0], values), count), s)
@@ -176,6 +183,25 @@ class Alu:
         fields = {"op": name, "use_imm": 1, "imm": operand} if isinstance(operand, int) else {"op": name}
         self._emit("alu", np.stack([dst, src, np.zeros(len(dst), np.int64)], axis=1), fields)
 
+    def widen(self, s: BufferStore, load: BufferLoad, at: Array, values: dict[Var, Any], count: int) -> None:
+        """A store of inputs to accumulators: a product with the identity, which is kept in the last element of the memory of weights.
+        TVMError where elements of the two have different sizes."""
+        config = self.config
+        if config.block_in != config.block_out:
+            raise TVMError(
+                f"inputs become accumulators by a product with the identity, which needs BLOCK_IN = BLOCK_OUT, but they are"
+                f" {config.block_in} and {config.block_out}: {s}"
+            )
+        order = element_order(at, self.points(self.lanes))
+        source = spread(evaluate(load.indices[0], values), count)[order]
+        src = self.places.of(load.buffer).first + whole_elements(
+            source, self.lanes, self.points(self.lanes), load.buffer.name, s
+        )
+        dst, last = self.elements(s.buffer.data, at[order], s), config.depth("wgt") - 1
+        self.commands.load("wgt", IDENTITY, 0, {"y_size": 1, "x_size": 1, "x_stride": 1}, last, 1)
+        self._reset(dst)
+        self.products(np.stack([dst, src, np.full(len(dst), last)], axis=1), reset=False)
+
     def products(self, steps: Array, reset: bool) -> None:
         """Steps of products, rows of (accumulator, input, weight); or accumulators that become zero."""
         self._emit("gemm", steps, {"reset": 1} if reset else {})
@@ -196,20 +222,21 @@ class Alu:
             self.output_is_current[dst] = True
 
 
-def element_order(at: Array, lanes: int) -> Array:
-    """The points in an order in which those of an element are behind each other; as they are, unless each is there once."""
-    if len(at) % lanes == 0:
-        rows = at.reshape(-1, lanes)
-        if (rows == rows[:, :1] + np.arange(lanes)).all() or len(np.unique(at)) < len(at):
+def element_order(at: Array, points: int) -> Array:
+    """The points in an order in which those of an element, so many, are behind each other; as they are, unless each is there once."""
+    if len(at) % points == 0:
+        rows = at.reshape(-1, points)
+        if (rows == rows[:, :1] + np.arange(points)).all() or len(np.unique(at)) < len(at):
             return np.arange(len(at))
     return np.argsort(at, kind="stable")
 
 
-def whole_elements(at: Array, lanes: int, name: str, s: Any) -> Array:
-    """The elements of numbers, which come one element after the other. TVMError where they do not: of which buffer, in which statement."""
-    if len(at) % lanes == 0:
-        rows = at.reshape(-1, lanes)
-        if (rows == rows[:, :1] + np.arange(lanes)).all() and (rows[:, 0] % lanes == 0).all():
+def whole_elements(at: Array, lanes: int, points: int, name: str, s: Any) -> Array:
+    """The elements of numbers, which come one element after the other. points: of an element, its first number or all of them. TVMError
+    where they do not: of which buffer, in which statement."""
+    if len(at) % points == 0:
+        rows = at.reshape(-1, points)
+        if (rows == rows[:, :1] + np.arange(points)).all() and (rows[:, 0] % lanes == 0).all():
             return np.asarray(rows[:, 0] // lanes)
     raise TVMError(
         f"a step works on whole elements, their numbers innermost, but not this one on `{name}`, whose elements have {lanes} numbers: {s}"

@@ -20,6 +20,7 @@ from tilewright.vta.compiler.listing import listing
 from tilewright.vta.environment import Environment, get_env
 from tilewright.vta.image import image
 from tilewright.vta.simulator.description import describe
+from tilewright.vta.top.kernels import schedule_kernel
 
 
 class _Threads(Visitor):
@@ -56,6 +57,10 @@ class AcceleratorBackEnd(DeviceBackEnd):
 
     def passes(self, target: Target) -> Sequence[Pass]:
         return [prim_func_pass(_as_kernel, opt_level=0, name="vta.AsKernel")]
+
+    def schedule(self, outputs: Sequence[Any], target: Target) -> Any:
+        _environment(target)
+        return schedule_kernel(outputs)
 
     def build(self, mod: IRModule, target: Target) -> Any:
         built = super().build(mod, target)

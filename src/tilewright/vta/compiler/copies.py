@@ -25,9 +25,9 @@ def _parts(e: PrimExpr) -> tuple[PrimExpr | None, PrimExpr, PrimExpr | None]:
     return None, e, None
 
 
-def _in_order(at: Array, values: dict[Var, Any], lanes: int) -> tuple[Array, dict[Var, Any]]:
-    """The points of a copy with those of an element behind each other."""
-    order = element_order(at, lanes)
+def _in_order(at: Array, values: dict[Var, Any], points: int) -> tuple[Array, dict[Var, Any]]:
+    """The points of a copy with those of an element, so many, behind each other."""
+    order = element_order(at, points)
     return at[order], {v: a[order] if isinstance(a, np.ndarray) and len(a) == len(at) else a for v, a in values.items()}
 
 
@@ -50,7 +50,8 @@ class Copies:
         memory = str(to.memory)
         condition, value, other = _parts(s.value)
         lanes, width = self.config.element_bits(memory) // self.config.width(memory), self.config.width(memory)
-        at, values = _in_order(at, values, lanes)
+        points = self.alu.points(lanes)
+        at, values = _in_order(at, values, points)
         inside = spread(True if condition is None else evaluate(condition, values), count).astype(bool)
         argument, source = -1, np.full(count, -1)
         if isinstance(value, BufferLoad):
@@ -62,9 +63,9 @@ class Copies:
             other, inside = value, np.zeros(count, bool)
         else:
             raise TVMError(f"a load copies elements of an array, and this is no copy: {s}")
-        elements = to.first + whole_elements(at, lanes, s.buffer.name, s)
-        rows = source.reshape(-1, lanes)
-        if (np.where(rows < 0, -1, rows[:, :1] + np.arange(lanes)) != rows).any() or (
+        elements = to.first + whole_elements(at, lanes, points, s.buffer.name, s)
+        rows = source.reshape(-1, points)
+        if (np.where(rows < 0, -1, rows[:, :1] + np.arange(points)) != rows).any() or (
             (rows < 0).any(axis=1) != (rows < 0).all(axis=1)
         ).any():
             raise TVMError(
@@ -109,7 +110,8 @@ class Copies:
         while isinstance(value, Cast):
             value = value.value
         width, lanes = self.config.width("out"), self.alu.lanes
-        at, values = _in_order(at, values, lanes)
+        points = self.alu.points(lanes)
+        at, values = _in_order(at, values, points)
         if not isinstance(value, BufferLoad):
             raise TVMError(
                 f"a store copies accumulators, but this computes; make a step of its own, in {'local.acc_buffer'!r}: {s}"
@@ -117,8 +119,8 @@ class Copies:
         if s.buffer.dtype.bits != width or s.buffer.dtype.code != "int":
             raise TVMError(f"outputs are int{width}, but `{s.buffer.name}` has {s.buffer.dtype}: {s}")
         elements = self.alu.elements(value.buffer.data, spread(evaluate(value.indices[0], values), count), s)
-        rows = at.reshape(-1, lanes)
-        if (rows != rows[:, :1] + np.arange(lanes)).any():
+        rows = at.reshape(-1, points)
+        if (rows != rows[:, :1] + np.arange(points)).any():
             raise TVMError(
                 f"a store copies whole elements, {lanes} numbers that lie behind each other, and this is none: {s}"
             )

@@ -35,8 +35,10 @@ from tilewright.tir import (
 from tilewright.vta.compiler.arithmetic import Alu
 from tilewright.vta.compiler.commands import Commands
 from tilewright.vta.compiler.copies import Copies
+from tilewright.vta.compiler.elements import inner_loops
 from tilewright.vta.compiler.grids import Array, evaluate, grid, spread
 from tilewright.vta.compiler.places import Places
+from tilewright.vta.compiler.widening import widened
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.image import Kernel
 from tilewright.vta.names import GEMM, RESET
@@ -61,6 +63,8 @@ class Emitter(Visitor):
         self.threads: list[tuple[Var, int]] = []
         """Virtual threads around: what is for one unit runs for one after the other, so that the loads of one are beside the products of
         another."""
+        self._left_out: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
+        """By store, and first values and extents of the loops around it, how many of these are over the numbers of an element."""
         self.alu = Alu(self.commands, self.places)
         self.copies = Copies(self.commands, self.places, self.alu)
         self.arguments = len(func.params)
@@ -184,20 +188,38 @@ class Emitter(Visitor):
             del self.values[var]
 
     def _run_one(self, nest: Nest) -> None:
-        points, count = grid(nest.loops)
+        dropped = self._numbers(nest)
+        self.alu.whole = dropped > 0
+        kept = len(nest.loops) - dropped
+        points, count = grid(nest.loops[:kept])
         if count == 0:
             return
-        values = {**self.values, **points}
+        values = {**self.values, **points, **{var: 0 for var, *_ in nest.loops[kept:]}}
         for condition in nest.conditions:
-            kept = spread(evaluate(condition, values), count).astype(bool)
-            values = {v: a[kept] if isinstance(a, np.ndarray) and a.shape == (count,) else a for v, a in values.items()}
-            count = int(kept.sum())
+            holds = spread(evaluate(condition, values), count).astype(bool)
+            values = {
+                v: a[holds] if isinstance(a, np.ndarray) and a.shape == (count,) else a for v, a in values.items()
+            }
+            count = int(holds.sum())
             if count == 0:
                 return
         if isinstance(nest.inside, Evaluate):
             self._steps(nest.inside.value, values, count)
         elif isinstance(nest.inside, BufferStore):
             self._stored(nest.inside, values, count)
+
+    def _numbers(self, nest: Nest) -> int:
+        """How many of the innermost loops of a nest are over the numbers of an element, and can be left out."""
+        s = nest.inside
+        if not isinstance(s, BufferStore):
+            return 0
+        key = id(s), tuple([(first, extent) for _, first, extent in nest.loops])
+        if key not in self._left_out:
+            memory = self.places.of(s.buffer).memory
+            place = "out" if memory is None else memory
+            lanes = self.config.element_bits(place) // self.config.width(place)
+            self._left_out[key] = inner_loops(nest.loops, nest.conditions, s, lanes)
+        return self._left_out[key]
 
     def _stored(self, s: BufferStore, values: dict[Var, Any], count: int) -> None:
         to = self.places.of(s.buffer)
@@ -206,6 +228,8 @@ class Emitter(Visitor):
             self.copies.store(s, at, values, count)
         elif self.copies.is_load(s):
             self.copies.load(s, at, values, count)
+        elif to.memory == "acc" and (load := widened(s.value)) is not None:
+            self.alu.widen(s, load, at, values, count)
         elif to.memory == "acc":
             self.alu.run(s, at, values, count)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import PrimExpr
 from tilewright.support.errors import TVMError
-from tilewright.tir import Call, Cast, IntImm, Not, Select, Var
+from tilewright.tir import Add, Call, Cast, IntImm, Mul, Not, Select, Sub, Var
 from tilewright.tir.scalars import ARITHMETIC, COMPARISONS
 
 Array = np.ndarray[Any, Any]
@@ -72,9 +72,31 @@ def grid(extents: Sequence[tuple[Var, int, int]]) -> tuple[dict[Var, Any], int]:
     return found, total
 
 
+def coefficient(e: PrimExpr, var: Var) -> int | None:
+    """What an index adds for each step of a variable; None where that is not the same for all."""
+    if isinstance(e, IntImm):
+        return 0
+    if isinstance(e, Var):
+        return int(e is var)
+    if isinstance(e, Cast):
+        return coefficient(e.value, var)
+    if isinstance(e, (Add, Sub, Mul)):
+        a, b = coefficient(e.a, var), coefficient(e.b, var)
+        if a is None or b is None:
+            return None
+        if not isinstance(e, Mul):
+            return a + b if isinstance(e, Add) else a - b
+        if isinstance(e.b, IntImm):
+            return a * int(e.b.value)
+        return 0 if a == b == 0 else None
+    parts = [getattr(e, n) for n in ("a", "b", "condition", "true_value", "false_value") if hasattr(e, n)]
+    parts += list(e.args) if isinstance(e, Call) else []
+    return 0 if parts and all([isinstance(p, PrimExpr) and coefficient(p, var) == 0 for p in parts]) else None
+
+
 def spread(value: Any, count: int) -> Array:
     """A value at each point."""
     return np.broadcast_to(np.asarray(value), (count,))
 
 
-__all__ = ["Array", "Values", "evaluate", "grid", "spread"]
+__all__ = ["Array", "Values", "coefficient", "evaluate", "grid", "spread"]

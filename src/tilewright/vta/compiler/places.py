@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tilewright.support.errors import TVMError
 from tilewright.tir import Allocate, Buffer, PrimFunc, Var
 from tilewright.vta.compiler.sharing import shared_buffers
+from tilewright.vta.compiler.widening import widens
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.names import SCOPES
 
@@ -34,6 +35,8 @@ class Places:
         self._inside: dict[Var, int] = {}
         """By buffer, how many of them are around its allocation."""
         self._shares = shared_buffers(func)
+        self._kept = {"wgt": int(widens(func))}
+        """Elements at the end of a memory that are not given out: the identity, where values are widened."""
 
     def of_data(self, data: Var) -> Place:
         if data not in self._found:
@@ -66,7 +69,11 @@ class Places:
             yield
             return
         lanes = self.config.element_bits(memory) // width
-        count, first, depth = -(-numbers // lanes), self._used[memory], self.config.depth(memory)
+        count, first, depth = (
+            -(-numbers // lanes),
+            self._used[memory],
+            self.config.depth(memory) - self._kept.get(memory, 0),
+        )
         copies = math.prod([extent for extent, _ in self._threads])
         if first + count * copies > depth:
             size = self.config.element_bytes(memory)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from tilewright.runtime import Device, ext_dev, get_global_func
 from tilewright.runtime.ndarray import empty
 from tilewright.vta.configuration import Configuration
+from tilewright.vta.image import UOPS, Kernel
 from tilewright.vta.isa.layout import layout_of
-from tilewright.vta.isa.program import Insn, encode
+from tilewright.vta.isa.program import Insn, encode, encode_uops
 from tilewright.vta.simulator.description import describe
 
 
@@ -68,13 +70,31 @@ class Simulator:
 
     def run(self, instructions: Sequence[Insn]) -> None:
         """Runs a program. IndexError, ValueError or RuntimeError name the instruction and what it must not do, or who waits for whom."""
-        code = encode(self.layout, instructions)
-        address = self.allocate(len(code))
-        try:
-            self.write(address, code)
+        with self._placed(encode(self.layout, instructions)) as address:
             self._call("run", address, len(instructions))
+
+    @contextmanager
+    def _placed(self, data: bytes | bytearray) -> Iterator[int]:
+        """The address of memory that holds data as long as the context lasts."""
+        address = self.allocate(len(data))
+        try:
+            self.write(address, data)
+            yield address
         finally:
             self.release(address)
+
+    def cycles(self, kernel: Kernel, most: int = (1 << 62)) -> int | None:
+        """The cycles of a kernel, by a timed simulator, without what it does to data, which takes less time than `run`. None where they are
+        more than `most`. RuntimeError where the program waits forever; IndexError or ValueError name an instruction that does what no
+        accelerator does, or goes beyond a memory of the chip."""
+        with self._placed(encode_uops(self.layout, kernel.uops)) as own:
+            instructions = list(kernel.instructions)
+            for n in [n for n, argument in kernel.relocations if argument == UOPS]:
+                i = instructions[n]
+                instructions[n] = Insn(i.name, {**i.values, "dram_base": i["dram_base"] + own})
+            with self._placed(encode(self.layout, instructions)) as address:
+                found = int(self._call("cycles", address, len(instructions), most))
+        return None if found < 0 else found
 
     def stats(self) -> dict[str, Any]:
         """What was done since the counters were cleared: bytes by memory, steps, instructions; of a timed one also cycles."""

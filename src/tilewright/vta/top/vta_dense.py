@@ -57,20 +57,31 @@ def schedule_dense_packed(cfg: Any, outs: Any) -> te.Schedule:
     cfg.define_knob("oc_nthread", [1, 2])
     if cfg.is_fallback:
         result = shape_of(anchor)
-        problem = Problem(1, result[1], shape_of(data)[1], result[0], 1, (1, 1), (1, 1), 1, len(stages.copied))
+        problem = Problem(
+            1,
+            result[1],
+            shape_of(data)[1],
+            result[0],
+            1,
+            (1, 1),
+            (1, 1),
+            1,
+            stages.extra,
+            stages.constants,
+            stages.widened,
+        )
         found = choose(problem, env.configuration)
         for name, extent in (("tile_b", found.rows), ("tile_ci", found.in_blocks), ("tile_co", found.out_blocks)):
             cfg.fallback_split(name, [-1, extent])
         cfg["oc_nthread"] = OtherOptionEntity(found.out_threads)
-    inp, wgt = stages.on_chip(data, env.inp_scope), stages.on_chip(weight, env.wgt_scope)
+    inp, wgt = stages.on_chip(data, env.inp_scope, anchor), stages.on_chip(weight, env.wgt_scope, anchor)
     o_out, o_in = cfg["tile_co"].apply(s, last, o)
     b_out, b_in = cfg["tile_b"].apply(s, last, b)
     s[last].reorder(o_out, b_out, b_in, o_in, r, c)
     if cfg["oc_nthread"].val > 1:
         thread, o_out = s[last].split(o_out, nparts=cfg["oc_nthread"].val)
         s[last].bind(thread, te.thread_axis("cthread"))
-    for stage in stages.inside:
-        s[stage].compute_at(s[last], b_out)
+    stages.compute_inside(b_out)
     b, o, r, c = axes_of(s, anchor)
     k_out, k_in = cfg["tile_ci"].apply(s, anchor, ko)
     s[anchor].reorder(k_out, k_in, o, b, r, c, ki)

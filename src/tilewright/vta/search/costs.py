@@ -1,0 +1,96 @@
+"""The time of single instructions, from the rules of docs/vta_timing.md.
+
+A copy has three parts: a head until its first beat can move, beats that share the bus with others, and a tail. Times count from the cycle
+in which an instruction starts to that in which the next one of its unit can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tilewright.vta.compiler.transfers import Transfer
+from tilewright.vta.configuration import Configuration
+
+
+class Cost(NamedTuple):
+    """Cycles of head and tail; beats of the bus, and the most beats in a cycle."""
+
+    head: float
+    beats: float = 0.0
+    rate: float = 1.0
+    tail: float = 0.0
+
+    @property
+    def alone(self) -> float:
+        """Cycles without others on the bus."""
+        return self.head + self.beats / self.rate + self.tail
+
+
+def _beats(t: Transfer, size: int, config: Configuration) -> tuple[int, int]:
+    """Beats and requests of a matrix of elements of `size` bytes: words of DRAM and bursts that its rows touch."""
+    word, burst, length = config.dram_bytes, config.dram_burst, t.columns * size
+    if length % burst == 0 and t.dram % burst == 0 and t.stride * size % burst == 0:
+        return t.rows * length // word, t.rows * length // burst
+    beats = requests = 0
+    for row in range(t.rows):
+        first = t.dram + row * t.stride * size
+        last = first + length - 1
+        beats += last // word - first // word + 1
+        requests += last // burst - first // burst + 1
+    return beats, requests
+
+
+def _with_outstanding(busy: float, total: int, most: int, around: float) -> float:
+    """Cycles of a copy that is busy for so many in all, of which at most `most` (bytes, or requests) may be outstanding: all but the rest
+    of it comes round by round."""
+    rounds = (total - 1) // most
+    return rounds * around + (total - rounds * most) / total * busy
+
+
+def read(t: Transfer, memory: str, config: Configuration) -> Cost:
+    """A load. Padding before the first data is written while these are on their way."""
+    size = config.element_bytes(memory)
+    count, latency = t.rows * t.columns, config.dram_latency
+    if not count:
+        return Cost(t.elements + 2)
+    top, bottom, left, right = t.padding
+    width = left + t.columns + right
+    before, behind = top * width + left, bottom * width + right
+    beats, requests = _beats(t, size, config)
+    written = count * -(-size // config.dram_bytes) + t.elements - count - behind - min(before, latency + 1)
+    busy, most = max(beats, written), config.dram_requests * config.dram_burst
+    cycles = max(busy, requests, _with_outstanding(busy, count * size, most, latency + 1 + busy / requests))
+    return Cost(latency + 1, beats, beats / cycles, 2 + behind)
+
+
+def write(t: Transfer, config: Configuration) -> Cost:
+    """A store, which ends with the answer to its last write."""
+    size, latency = config.element_bytes("out"), config.dram_latency
+    beats, requests = _beats(t, size, config)
+    request = min(config.dram_burst, t.columns * size)
+    around = latency + 1 + beats / requests
+    cycles = max(beats, t.rows * t.columns, requests, _with_outstanding(beats, requests, config.dram_requests, around))
+    return Cost(-(-request // size) + 1, beats, beats / cycles, latency + 1)
+
+
+def steps(count: int, instructions: int, latency: int, visited: int, each: int = 1) -> Cost:
+    """A product or an operation of the ALU. visited: accumulators that it goes through before it comes back to one; each: cycles of a
+    step."""
+    if not count:
+        return Cost(2.0 * instructions)
+    waits = (-(-count // visited) - 1) * max(latency - visited * each, 0)
+    return Cost(count * each + waits + instructions * (latency + 1))
+
+
+def together(costs: Iterable[Cost]) -> Cost:
+    """Instructions behind each other as one: the first head, the last tail, and what is between them as a slower rate."""
+    parts = list(costs)
+    first, last = parts[0], parts[-1]
+    beats = sum([c.beats for c in parts])
+    if not beats:
+        return Cost(sum([c.alone for c in parts]))
+    between = sum([c.alone for c in parts]) - first.head - last.tail
+    return Cost(first.head, beats, beats / max(between, beats), last.tail)
+
+
+__all__ = ["Cost", "read", "steps", "together", "write"]

@@ -1,0 +1,135 @@
+"""The search for tiles: its model beside the cycle-level simulator, its bound, its result beside all tilings."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+
+from benchmarks.accelerator.tiled_layers import CONFIGURATIONS, Convolution, can_run, cycles, task_of, tiling_of
+from tilewright.support.errors import TVMError
+from tilewright.vta.compiler.transfers import Transfer
+from tilewright.vta.config_fields import of_fields
+from tilewright.vta.environment import Environment
+from tilewright.vta.search import costs
+from tilewright.vta.search.best import Freedom, bound, choose, tilings
+from tilewright.vta.search.costs import Cost
+from tilewright.vta.search.model import estimate
+from tilewright.vta.search.problem import Problem, Tiling
+from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Operation, Timeline
+
+CLASSIC = of_fields({})
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_model_beside_the_simulator(name: str) -> None:
+    rng = random.Random(name)
+    with Environment({**CONFIGURATIONS[name], "TARGET": "tsim"}) as env:
+        layers = [Convolution(12, 2, 4, 3, 1), Convolution(14, 4, 2, 1, 2), Convolution(24, 3, 4, 1, 1, columns=1)]
+        if env.BLOCK_IN == env.BLOCK_OUT:
+            layers.append(Convolution(10, 4, 4, 3, 1, depthwise=1))
+        for layer in layers:
+            task = task_of(layer, env)
+            while True:
+                entity = task.config_space.get(rng.randrange(len(task.config_space)))
+                tiling = tiling_of(entity, layer)
+                if can_run(tiling, layer.problem(), env.configuration):
+                    break
+            measured = cycles(task, entity, env)
+            assert measured is not None
+            assert estimate(layer.problem(), tiling, env.configuration) == pytest.approx(measured, rel=0.05)
+
+
+def test_single_loads() -> None:
+    # Start, latency and request, 16 elements of two beats, the cycle in which the last is written, the end.
+    row = Transfer(0, 0, 1, 16, 16)
+    assert costs.read(row, "inp", CLASSIC) == Cost(41, 32, 1.0, 2)
+    assert costs.read(row, "inp", of_fields({"DRAM_BYTES": 64})) == Cost(41, 4, 4 / 16, 2)
+    padded = costs.read(row._replace(padding=(0, 1, 3, 0)), "inp", CLASSIC)
+    assert padded == Cost(41, 32, 1.0, 2 + 19)
+    # A window of 256 bytes: the last 32 of 288 come a round later.
+    slow = of_fields({"LOG_BLOCK": 3, "DRAM_BYTES": 4, "DRAM_LATENCY": 100, "DRAM_REQUESTS": 4})
+    assert costs.read(Transfer(0, 0, 3, 12, 12), "inp", slow).alone == pytest.approx(
+        101 + (101 + 72 / 6) + 72 * 32 / 288 + 2
+    )
+    assert costs.steps(0, 1, 4, 1).alone == 2 and costs.steps(100, 1, 4, 2).alone == 100 + 49 * 2 + 5
+
+
+def operations(*rows: tuple[int, Cost, tuple[int, ...]]) -> list[Operation]:
+    return [Operation(*row) for row in rows]
+
+
+def test_a_timeline() -> None:
+    load, product = Cost(10, 20), Cost(50)
+    serial = operations((LOAD, load, ()), (COMPUTE, product, (0,)), (LOAD, load, (1,)), (COMPUTE, product, (2,)))
+    assert Timeline(serial, (0, 0, 0)).ends == [30, 80, 110, 160]
+    double = operations((LOAD, load, ()), (COMPUTE, product, (0,)), (LOAD, load, ()), (COMPUTE, product, (2,)))
+    assert Timeline(double, (0, 0, 0)).ends == [30, 80, 60, 130]
+
+
+def test_the_bus_is_shared() -> None:
+    both = operations((LOAD, Cost(10, 100), ()), (STORE, Cost(10, 100), ()))
+    assert Timeline(both, (0, 0, 0)).ends == [210, 210]
+    slow = operations((LOAD, Cost(0, 100), ()), (STORE, Cost(0, 25, rate=0.25), ()))
+    assert Timeline(slow, (0, 0, 0)).ends == pytest.approx([125, 100])
+    three = operations((LOAD, Cost(0, 100), ()), (COMPUTE, Cost(0, 10), ()))
+    assert Timeline(three, (0, 0, 0)).ends == pytest.approx([110, 20])
+
+
+def problems() -> list[tuple[Problem, dict[str, Any]]]:
+    return [
+        (Problem(1, 4, 2, 7, 7, (3, 3), (1, 1), (7, 7), (1, 1)), {"LOG_INP_BUFF_SIZE": 12, "LOG_ACC_BUFF_SIZE": 13}),
+        (Problem(2, 2, 4, 6, 6, (1, 1), (2, 2), (12, 12), sampled=True, copied=(False,)), {"DRAM_BYTES": 32}),
+        (Problem(1, 6, 8, 12, 1, dense=True, passes=(2, 1)), {"LOG_WGT_BUFF_SIZE": 14, "DRAM_LATENCY": 90}),
+        (Problem(1, 4, 1, 8, 8, (3, 3), (2, 2), (16, 16), (1, 1), per_group=1), {"LOG_INP_BUFF_SIZE": 13}),
+        (
+            Problem(1, 4, 2, 6, 6, (3, 3), (1, 1), (12, 12), (1, 1), pool=(2, 2), pool_strides=(2, 2)),
+            {"LOG_ACC_BUFF_SIZE": 14},
+        ),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_search_beside_all_tilings(number: int) -> None:
+    p, fields = problems()[number]
+    config = of_fields(fields)
+    times = {t: estimate(p, t, config) for t in tilings(p, config)}
+    assert all([bound(p, t, config) <= time * 1.001 for t, time in times.items()])
+    found = choose(p, config)
+    assert found.tiling in times and found.tilings == len(times)
+    assert min(times.values()) * 1.003 >= found.cycles == times[found.tiling]
+    assert found.bound <= found.cycles
+
+
+def test_a_search_is_fast() -> None:
+    p = Problem(1, 8, 8, 28, 28, (3, 3), (1, 1), (28, 28), (1, 1))
+    choose.cache_clear()
+    begin = time.process_time()
+    found = choose(p, CLASSIC)
+    assert time.process_time() - begin < 1 and found.estimated < found.tilings / 10
+    assert p.steps / found.cycles > 0.93
+
+
+def test_a_long_program_goes_on_as_it_began() -> None:
+    """A problem with more operations than the model looks at takes as long as its parts."""
+    one = Problem(1, 1, 1, 8, 8, (3, 3), (1, 1), (8, 8), (1, 1))
+    t = Tiling(1, 8, 1, 1)
+    times = {n: estimate(one._replace(batch=n), t, CLASSIC) for n in (10, 20, 200, 400)}
+    assert (times[400] - times[200]) / 200 == pytest.approx((times[20] - times[10]) / 10, rel=0.02)
+
+
+def test_nothing_fits() -> None:
+    config = of_fields({"INP_BUFF_SIZE": 16 * 8, "ACC_BUFF_SIZE": 64 * 20})
+    p = Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), (30, 30), (1, 1))
+    with pytest.raises(TVMError) as error:
+        choose(p, config)
+    assert str(error.value) == (
+        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128"
+    )
+    with pytest.raises(
+        TVMError,
+        match="one row of one block needs 1536 bytes of inp, which has 128 and 1920 bytes of acc, which has 1280",
+    ):
+        choose(p, config, Freedom(columns=False))
