@@ -1,1 +1,1 @@
-"""Microcontrollers: sessions with emulated boards, and what firmware takes."""
+"""Microcontrollers: sessions with emulated boards, what firmware takes, and networks beside CMSIS-NN."""

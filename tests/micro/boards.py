@@ -32,6 +32,18 @@ def exp_plus(target: Any, size: int = 8) -> Any:
     return tvm.build(te.create_prim_func([a, b, c]), target=target, name="exp_plus")
 
 
+def exp_plus_and_asks(target: Any) -> Any:
+    """exp_plus, and beside it `asks`, which calls a function that no device has."""
+    a, b = te.placeholder((8,), name="a"), te.placeholder((8,), name="b")
+    c = te.compute((8,), lambda i: te.exp(a[i]) * 2.0 + b[i], name="c")
+    asked = te.extern((8,), [a], lambda ins, outs: tvm.tir.call_packed("tests.nobody", ins[0], outs[0]), name="asked")
+    functions = {
+        name: te.create_prim_func(args).with_attr("global_symbol", name)
+        for name, args in (("exp_plus", [a, b, c]), ("asks", [a, asked]))
+    }
+    return tvm.build(tvm.IRModule(functions), target=target, name="exp_plus")
+
+
 def network(seed: int = 0) -> tuple[tvm.IRModule, dict[str, np.ndarray[Any, Any]]]:
     """A small network of float32: x (1, 8, 8, 3) -> convolution, relu, dense, softmax -> (1, 10); its weights."""
     x, w, d = relay.var("x", shape=(1, 8, 8, 3)), relay.var("w", shape=(3, 3, 3, 4)), relay.var("d", shape=(10, 256))

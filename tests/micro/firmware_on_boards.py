@@ -101,7 +101,7 @@ def test_pools(tmp_path: Path) -> None:
     assert {u.region.name: u.parts.get("workspace", 0) for u in report.memories} == {
         "ssram": 0,
         "sram": 0,
-        "psram": 1088,
+        "psram": 1064,
     }
 
 

@@ -155,7 +155,7 @@ def test_faults_name_the_line_of_c(name: str) -> None:
         mod, weights = network()
         lib = relay.build(mod, board(name).target("c"), params=weights, executor=relay.backend.Executor("graph"))
         model = MicroExecutor(micro.create_micro_mod(lib, session))
-        model._calls = [(symbol, [*addresses[:-1], 0x50000000]) for symbol, addresses in model._calls]
+        model.calls = [(symbol, [*addresses[:-1], 0x50000000]) for symbol, addresses in model.calls]
         with pytest.raises(DeviceFault, match=r"relu faulted .*, line \d+ of the C source: \S") as error:
             model.run()
         # Vectors of Helium are stored at the end of a loop, whose line is then told.
@@ -376,7 +376,7 @@ def test_functions_of_the_host_are_not_on_a_device(kind: str) -> None:
     with micro.Session("mps2_an500") as session:
         module = micro.create_micro_mod(code, session)
         x, y = (tvm.nd.array(A, session.device) for _ in range(2))
-        with pytest.raises(AttributeError, match="calls: host.function"):
+        with pytest.raises(AttributeError, match="calls: the device has no function host.function"):
             module["calls"](x, y)
 
 

@@ -84,7 +84,9 @@ def test_temporaries(library: Any) -> None:
     whole = library.tw_workspace_take(c_size_t(1024 - 16))
     assert whole is not None and library.tw_workspace_peak() == 1024
     library.tw_start(None, c_size_t(0))
-    assert library.tw_workspace_take(c_size_t(1)) is None and text_of(library, "tw_error_kind", 24) == ""
+    assert library.tw_workspace_take(c_size_t(1)) is None and text_of(library, "tw_error_kind", 24) == "ValueError"
+    library.tw_clear_error()
+    assert text_of(library, "tw_error_kind", 24) == ""
 
 
 def test_temporaries_against_a_stack(library: Any) -> None:
@@ -190,5 +192,8 @@ def test_sources_include_nothing_but_string_h() -> None:
         "<stdint.h>",
         "<string.h>",
         '"tilewright/micro.h"',
+        '"tilewright/micro_rpc.h"',
+        '"tilewright/micro_rpc_functions.h"',
+        '"tilewright/micro_serial.h"',
         '"tilewright/micro_session.h"',
     }

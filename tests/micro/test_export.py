@@ -264,7 +264,7 @@ def test_memories_that_the_build_was_told_of(how: dict[str, Any], tmp_path: Path
     assert report.memories[-1].region.name == "slow" and report.memories[-1].parts == {"workspace": report.workspace}
     script = (tmp_path / "board.ld").read_text()
     symbol = "workspace_slow" if how is BARE else "tvmgen_net_workspace"
-    assert f".pool.workspace (NOLOAD) : ALIGN(64) {{ *(.bss.{symbol}) }} > slow" in script
+    assert f".pool.workspace (NOLOAD) : ALIGN(8) {{ *(.bss.{symbol}) }} > slow" in script
     with pytest.raises(BoardError, match="the board microbit has no memory 'slow'; it has flash, ram"):
         firmware_report(lib, "microbit")
     moved = firmware_report(lib, found, {"workspace": "ram"})

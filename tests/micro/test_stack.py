@@ -7,11 +7,21 @@ import struct
 import pytest
 
 from tilewright.micro.board import board
-from tilewright.micro.device_runtime import SESSION, SIZE, compile_files, helpers, runtime_objects
+from tilewright.micro.device_runtime import (
+    SESSION,
+    SIZE,
+    WARNINGS,
+    compile_files,
+    helpers,
+    runtime_objects,
+    source_folder,
+    start_file,
+)
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
 from tilewright.micro.stack import riscv, thumb
 from tilewright.micro.stack.depth import CallGraph, StackError
+from tilewright.micro.templates.handler import RPC
 
 BOARDS = ["microbit", "mps2_an500", "mps3_an547", "riscv32_virt"]
 SOURCE = b"""
@@ -118,6 +128,48 @@ def test_the_runtime_has_a_bound(name: str) -> None:
     assert max([graph.depth(r).size for r in roots if r != "__tilewright_context"]) <= 200
     code = image.sizes["text"] + image.sizes["rodata"]
     assert code < 8192, f"{name}: the runtime takes {code} bytes"
+
+
+SERVES = b"""
+#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_serial.h"
+int main(void);
+static uint8_t memory[1024];
+static int32_t nothing(void** args) { return args == 0; }
+static const struct tw_rpc_function functions[] = {{"nothing", 0, nothing}};
+void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_abort(int32_t code) { (void)code; for (;;) {} }
+int main(void) {
+  static const struct tw_rpc_program program = {functions, 0, memory, sizeof memory, 1u};
+  tw_serial_start();
+  tw_start(memory, 0);
+  tw_rpc_serve(&program);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_server_of_sessions_has_a_bound(name: str) -> None:
+    """Firmware with the server and one function: code, frames, and no recursion."""
+    b = board(name)
+    assert b.serial is not None
+    files = [*RPC, "src/memory.c", "start/firmware.c", f"serial/{b.serial.driver}.c", start_file(b)]
+    given = [("main.c", SERVES), *[(f, (source_folder() / f).read_bytes()) for f in files]]
+    objects = compile_files(b, given, (*WARNINGS, *SIZE, f"-DTW_SERIAL={b.serial.address:#x}u"))
+    at = {"next": b.code.start + 0x1000}
+
+    def place(kind: str, size: int, alignment: int) -> int:
+        found = -(-at["next"] // alignment) * alignment
+        at["next"] = found + size
+        return found
+
+    edges = ("data_load", "data_start", "data_end", "bss_start", "bss_end", "stack_top")
+    image = link(objects, ["tw_reset"], place, {f"tw_{e}": 0x20000000 for e in edges}, helpers(b))
+    own = sum([p.size for p in image.places if p.is_function and p.name not in {h.name for h in helpers(b)[0].symbols}])
+    assert own < 8192, f"{name}: the runtime with the server takes {own} bytes"
+    assert CallGraph(image, objects[0].machine).depth("main").size <= 600
+    assert image.sizes["bss"] + image.sizes.get("data", 0) < 1024 + 3500
 
 
 RECURS = b"""

@@ -12,6 +12,13 @@ static void keep(char* to, size_t room, const char* from) {
   to[k] = 0;
 }
 
+/* Adds a text behind another one. */
+static void add(char* to, size_t room, const char* from) {
+  size_t k = 0;
+  while (to[k] != 0) ++k;
+  keep(to + k, room - k, from);
+}
+
 void tw_set_error(const char* kind, const char* message) {
   keep(tw_error_kind, sizeof tw_error_kind, kind);
   keep(tw_error_text, sizeof tw_error_text, message);
@@ -104,7 +111,8 @@ static int32_t call_from(void* slot, const char* name, const void* args, int32_t
   (void)args;
   (void)count;
   (void)result;
-  tw_set_error("AttributeError", name);
+  tw_set_error("AttributeError", "the device has no function ");
+  add(tw_error_text, sizeof tw_error_text, name);
   return TW_NO_FUNCTION;
 }
 
@@ -119,5 +127,4 @@ void tw_start(void* memory, size_t size) {
   arena.memory = (uint8_t*)memory;
   arena.size = size;
   arena.used = arena.last = arena.peak = 0;
-  tw_clear_error();
 }

@@ -25,6 +25,7 @@ void tw_session_begin(void) {
   tw_processor_start();
   tw_platform_start();
   tw_start(tw_session_workspace, (size_t)(tw_session_workspace_end - tw_session_workspace));
+  tw_clear_error();
   tw_session_stop();
 }
 

@@ -28,8 +28,9 @@ static volatile uint32_t rounds;
 
 void tw_tick(void) { rounds = rounds + 1u; }
 
-/* A debugger has a breakpoint here: the registers at the fault are in r4 to r11 and on the stack. Without one, the instruction runs again. */
-void tw_fault(void) {
+/* A debugger has a breakpoint here: the registers at the fault are in r4 to r11 and on the stack. Without one, the instruction runs again.
+ * Firmware with a server has another one, cortex_m_fault.c. */
+__attribute__((weak)) void tw_fault(void) {
 #ifdef TW_FAULTS
   CFSR = CFSR; /* writing ones clears them */
   HFSR = HFSR;

@@ -7,8 +7,9 @@
 
 void tw_fault(void);
 
-/* A debugger has a breakpoint here: all registers but mepc, mcause and mtval are those at the fault. */
-__attribute__((aligned(4))) void tw_fault(void) {
+/* A debugger has a breakpoint here: all registers but mepc, mcause and mtval are those at the fault. Firmware with a server has another one,
+ * riscv_fault.c. */
+__attribute__((weak, aligned(4))) void tw_fault(void) {
   for (;;) {
   }
 }

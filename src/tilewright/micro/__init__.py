@@ -27,5 +27,18 @@ lazy.declare(
         "known_boards": f"{__name__}.board:known_boards",
     },
 )
+_PLACES = {
+    "build": "AutoTvmModuleLoader autotvm_build_func autotvm_module_loader",
+    "errors": "SessionTerminatedError",
+    "local_executor": "create_local_debug_executor create_local_graph_executor",
+    "project": "GeneratedProject TemplateProject generate_project generate_project_from_mlf",
+    "standalone": "get_microtvm_template_projects get_standalone_crt_dir",
+    "transport.base": "Transport TransportLogger",
+    "transport_session": "create_local_aot_executor",
+}
+"""Names of projects, and of sessions with them, by the module that has them."""
+lazy.declare(
+    __name__, {name: f"{__name__}.{place}:{name}" for place, names in _PLACES.items() for name in names.split()}
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

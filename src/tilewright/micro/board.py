@@ -25,6 +25,10 @@ from tilewright.target import micro as micro_target
 VECTORS = 256
 """What code begins at a multiple of: a table of vectors has so many bytes at least, and stands at a multiple of its size."""
 KINDS = ("flash", "ram")
+DRIVERS = ("cmsdk", "nrf51", "ns16550", "sifive", "stm32")
+"""Kinds of serial ports: the files of native/c99/serial."""
+MOST_INTERRUPTS = 480
+"""Interrupts of a Cortex-M (Armv8-M Architecture Reference Manual, NVIC)."""
 
 
 class Region(NamedTuple):
@@ -49,6 +53,15 @@ class Qemu(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+class Serial(NamedTuple):
+    """A serial port. driver: the file of native/c99/serial that knows its kind. address: that of its registers. interrupt: the number of
+    that which tells of a byte that has come, at a Cortex-M; None: it is asked again and again."""
+
+    driver: str
+    address: int
+    interrupt: int | None = None
+
+
 class OpenOCD(NamedTuple):
     """The configuration files by which OpenOCD reaches a board."""
 
@@ -65,8 +78,8 @@ class Board:
     """A board.
 
     name, about: what it is. model: its microcontroller, as `tvm.target.micro` knows it. mattr: what of the CPU's features it lacks.
-    clock_hz: its clock. memory: its memories. code, data: those that firmware lies in; heap: that of arrays during a session. qemu,
-    openocd, pyocd: what reaches it."""
+    clock_hz: its clock. memory: its memories. code, data: those that firmware lies in; heap: that of arrays during a session. serial: the
+    port over which firmware talks; None where none is described. qemu, openocd, pyocd: what reaches it."""
 
     def __init__(self, name: str, described: Mapping[str, Any]) -> None:
         """Raises BoardError for descriptions that are incomplete or contradict themselves."""
@@ -96,6 +109,7 @@ class Board:
             raise BoardError(
                 f"the board {name}: code begins at {self.code.start:#x}, but must begin at a multiple of {VECTORS}, as vectors do"
             )
+        self.serial = _serial(name, take)
         self.qemu, self.openocd, self.pyocd = _reached(name, take)
         take.end()
 
@@ -218,6 +232,22 @@ def _check_regions(board: str, memory: Sequence[Region]) -> None:
                 )
 
 
+def _serial(board: str, take: _Table) -> Serial | None:
+    if "serial" not in take.left:
+        return None
+    part = _Table(f"the board {board}, serial", take("serial", dict))
+    interrupt = part("interrupt", int) if "interrupt" in part.left else None
+    found = Serial(part("driver", str), part("address", int), interrupt)
+    part.end()
+    if found.driver not in DRIVERS:
+        raise BoardError(f"{part.what}: its driver is {found.driver!r}, but must be one of {', '.join(DRIVERS)}")
+    if found.address % 4 or not 0 <= found.address < 1 << 32:
+        raise BoardError(f"{part.what}: its address {found.address:#x} must be a multiple of 4, within 32 bits")
+    if interrupt is not None and not 0 <= interrupt < MOST_INTERRUPTS:
+        raise BoardError(f"{part.what}: its interrupt is {interrupt}, but must be one of 0 to {MOST_INTERRUPTS - 1}")
+    return found
+
+
 def _reached(board: str, take: _Table) -> tuple[Qemu | None, OpenOCD | None, PyOCD | None]:
     """What reaches a board, of its description."""
     qemu, openocd, pyocd = None, None, None
@@ -276,4 +306,4 @@ def board(which: str | os.PathLike[str] | Mapping[str, Any] | Board) -> Board:
     return _shipped()[path]
 
 
-__all__ = ["VECTORS", "Board", "OpenOCD", "PyOCD", "Qemu", "Region", "board", "known_boards"]
+__all__ = ["VECTORS", "Board", "OpenOCD", "PyOCD", "Qemu", "Region", "Serial", "board", "known_boards"]

@@ -25,6 +25,10 @@ class DeviceTimeout(MicroError, TimeoutError):
     """The device did not answer, or did not finish, in time."""
 
 
+class SessionTerminatedError(MicroError, ConnectionError):
+    """A session over a transport has ended: the device does not answer, was reset, or stopped."""
+
+
 class DeviceFault(MicroError):
     """The processor stopped at a fault.
 
@@ -48,4 +52,12 @@ class DeviceFault(MicroError):
         self.registers, self.line = registers, line
 
 
-__all__ = ["BoardError", "ConnectionLost", "DeviceFault", "DeviceTimeout", "LinkError", "MicroError"]
+__all__ = [
+    "BoardError",
+    "ConnectionLost",
+    "DeviceFault",
+    "DeviceTimeout",
+    "LinkError",
+    "MicroError",
+    "SessionTerminatedError",
+]

@@ -16,7 +16,10 @@ from tilewright.runtime.ndarray import numeric_array
 
 
 class MicroExecutor:
-    """A model that `create_micro_mod` loaded, ready to run. The functions are those of `graph_executor.GraphModule`."""
+    """A model that `create_micro_mod` loaded, ready to run. The functions are those of `graph_executor.GraphModule`.
+
+    calls: the kernels in their order, each as (function, addresses of its arguments on the device).
+    """
 
     def __init__(self, module: MicroModule) -> None:
         facts = module.facts
@@ -29,7 +32,7 @@ class MicroExecutor:
         self.workspace: NDArray = ndarray.empty((max(int(facts["workspace_bytes"]), 1),), "uint8", device)
         self.names = [str(t["name"]) for t in facts["inputs"]]
         self.constants = module.image.symbols.get(CONSTANTS, 0)
-        self._calls = [(k["symbol"], [self._address(*a) for a in k["args"]]) for k in facts["kernels"]]
+        self.calls = [(k["symbol"], [self._address(*a) for a in k["args"]]) for k in facts["kernels"]]
         self._entry = facts.get("entry") if module.implements_function(str(facts.get("entry"))) else None
 
     def _empty(self, tensor: Mapping[str, Any]) -> NDArray:
@@ -69,7 +72,7 @@ class MicroExecutor:
             pointers = [*tensors, self.constants, self.workspace.data_address]
             calls = [(self._entry, pointers)]
         else:
-            calls = self._calls
+            calls = self.calls
         for name, addresses in calls:
             session.submit(name, self.module[name].address, tasks.KERNEL, addresses, self)
         if not session.deferred:

@@ -4,11 +4,14 @@ Architecture", mcause)."""
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.micro.debug.remote import Remote, words
 from tilewright.micro.errors import DeviceFault, MicroError
 from tilewright.micro.layout import Section
+from tilewright.micro.linking.elf import Symbol
 
 CFSR = 0xE000ED28
 """Address of the words CFSR, HFSR, DFSR, MMFAR, BFAR."""
@@ -97,4 +100,27 @@ def fault_error(name: str, board: str, fault: Fault, function: str, line: str, s
     )  # fmt: skip
 
 
-__all__ = ["Fault", "cortex_m_fault", "fault_error", "riscv_fault"]
+def told_fault(text: str, functions: Sequence[Symbol]) -> str:
+    """What firmware tells of a fault ("fault pc=0x... cfsr=0x..."), in words. functions: those of the firmware, by address. Other texts
+    stay as they are."""
+    if not text.startswith("fault "):
+        return text
+    found = {name: int(value, 16) for name, value in re.findall(r"(\w+)=0x([0-9a-f]+)", text)}
+    pc = found.get("pc", 0) & ~1
+    inside = next((s.name for s in functions if s.value & ~1 <= pc < (s.value & ~1) + s.size), "")
+    if "mcause" in found:
+        reasons, touched = (
+            [_TRAPS.get(found["mcause"], f"cause {found['mcause']:#x}")],
+            found["mcause"] in (1, 4, 5, 6, 7),
+        )
+    elif "cfsr" in found:
+        status = found["cfsr"]
+        reasons = [t for bit, t in _CAUSES.items() if status >> bit & 1] or ["no cause is marked"]
+        touched = bool(status >> _BUS_VALID & 1 or status >> _MEMORY_VALID & 1)
+    else:
+        reasons, touched = ["a fault; the processor does not say what it was"], False
+    address = f" of address {found['address']:#010x}" if touched else ""
+    return f"{'; '.join(reasons)}{address}, at pc={pc:#010x}{f' in {inside}' if inside else ''}"
+
+
+__all__ = ["Fault", "cortex_m_fault", "fault_error", "riscv_fault", "told_fault"]

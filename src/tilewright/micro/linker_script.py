@@ -24,7 +24,7 @@ def linker_script(board: Board, stack: int = DEFAULT_STACK, pools: Mapping[str, 
     code, data = board.code.name, board.data.name
     loaded = f" AT> {code}" if code != data else ""
     placed = "\n".join([
-        f"  .pool.{name}{' (NOLOAD)' if section.startswith('.bss') else ''} : ALIGN(64) {{ *({section}) }} > {board.region(memory).name}"
+        f"  .pool.{name}{' (NOLOAD)' if section.startswith('.bss') else ''} : ALIGN(8) {{ *({section}) }} > {board.region(memory).name}"
         for name, (memory, section) in (pools or {}).items()
     ])  # fmt: skip
     placed = f"{placed}\n" if placed else ""
@@ -39,17 +39,18 @@ MEMORY {{
 SECTIONS {{
   .vectors : ALIGN(256) {{ KEEP(*(.vectors)) }} > {code}
 {placed}  .text : ALIGN(8) {{ *(.text .text.*) }} > {code}
-  .rodata : ALIGN(64) {{ *(.rodata .rodata.* .srodata .srodata.*) . = ALIGN(8); }} > {code}
+  .rodata : ALIGN(8) {{ *(SORT_BY_ALIGNMENT(.rodata*) SORT_BY_ALIGNMENT(.srodata*)) . = ALIGN(8); }} > {code}
   .data : ALIGN(16) {{
     tw_data_start = .;
     *(.data .data.* .sdata .sdata.*)
+    *(.got .got.*)
     . = ALIGN(8);
     tw_data_end = .;
   }} > {data}{loaded}
   tw_data_load = LOADADDR(.data);
-  .bss (NOLOAD) : ALIGN(64) {{
+  .bss (NOLOAD) : ALIGN(8) {{
     tw_bss_start = .;
-    *(.bss .bss.* .sbss .sbss.* COMMON)
+    *(SORT_BY_ALIGNMENT(.bss*) SORT_BY_ALIGNMENT(.sbss*) COMMON)
     . = ALIGN(8);
     tw_bss_end = .;
   }} > {data}

@@ -23,6 +23,7 @@ from typing import Any
 from tilewright.codegen.source.c.interface import Interface, Tensor
 from tilewright.codegen.source.c.names import C_LANGUAGE
 from tilewright.codegen.source.text.identifiers import plain
+from tilewright.micro.package_format import GENERATED_VERSION, HOST, METADATA_FILE, package_metadata
 from tilewright.micro.sizes import main_memory, operator_memory, operator_parameters, storage_memory
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.name_transforms import sanitize_name
@@ -32,11 +33,7 @@ from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 from tilewright.support.version import VERSION
 
-METADATA_FILE = "metadata.json"
 MAIN_FUNC_NAME_STR = "main"
-GENERATED_VERSION = 7
-"""The version of the format."""
-HOST = "codegen/host"
 
 ExportableModule = ExecutorFactoryModule | Module
 """What can be written: a model of relay.build, or a module of tvm.build."""
@@ -249,21 +246,6 @@ def generate_c_interface_header(
     path = Path(include_path) / f"{name}.h"
     write_whole(path, interface.header(False).encode())
     return os.fspath(path)
-
-
-def package_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The description in a package; None where the archive is none. Raises TVMError for descriptions of a version that is not known."""
-    with tarfile.open(path) as tar:
-        member = next((m for m in tar if m.isfile() and os.path.normpath(m.name) == METADATA_FILE), None)
-        data = tar.extractfile(member) if member is not None else None
-        if data is None:
-            return None
-        found: dict[str, Any] = json.loads(data.read())
-    if found.get("version") != GENERATED_VERSION or "modules" not in found:
-        raise TVMError(
-            f"{os.fspath(path)} is a package of version {found.get('version')}, but version {GENERATED_VERSION} is read; write it again"
-        )
-    return found
 
 
 __all__ = [

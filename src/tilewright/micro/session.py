@@ -15,11 +15,17 @@ from tilewright.micro.debug.remote import Remote, words
 from tilewright.micro.device import configuration
 from tilewright.micro.device_api import attach, detach
 from tilewright.micro.device_runtime import SESSION, helpers, runtime_objects
-from tilewright.micro.errors import ConnectionLost, DeviceTimeout, LinkError, MicroError
+from tilewright.micro.errors import ConnectionLost, DeviceTimeout, LinkError, MicroError, SessionTerminatedError
 from tilewright.micro.layout import PageAllocator, session_layout
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
+from tilewright.micro.local_executor import create_local_debug_executor, create_local_graph_executor
 from tilewright.micro.recovery import THUMB, Recovery
+from tilewright.micro.transport_session import (
+    TransportSession,
+    compile_and_create_micro_session,
+    create_local_aot_executor,
+)
 from tilewright.runtime.linking.symbols import CONTEXT
 
 BEGINS_IN = 10.0
@@ -48,11 +54,18 @@ class Session:
     debug connection (and starts the emulator or the server behind it), builds the device's runtime, and loads it. `device` is the board as
     a device of the runtime. Raises MicroError where the board cannot be reached, is too small, or does not begin.
 
+    `micro.Session(transport)`, such as of `GeneratedProject.transport`, is a `TransportSession` instead: the firmware has a server.
+
     Calls are eager: each runs at once. With deferred=True they are tasks that wait, and run together when memory of the device is read,
     when their list is full, or at `synchronize`.
     """
 
     _open: ClassVar[list[Session]] = []
+
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        over = given[0] if given else named.get("transport_context_manager")
+        # The second classic form: a session over a transport, or over what opens one.
+        return TransportSession(*given, **named) if hasattr(over, "__enter__") else super().__new__(cls)
 
     def __init__(self, device_config: Any) -> None:
         self.config = configuration(device_config)
@@ -333,4 +346,7 @@ class Session:
         logger.info("%s: %s%s", self.board.name, lost, text.rstrip("\n"))
 
 
-__all__ = ["Session"]
+__all__ = [
+    "Session", "SessionTerminatedError", "compile_and_create_micro_session", "create_local_aot_executor", "create_local_debug_executor",
+    "create_local_graph_executor",
+]  # fmt: skip

@@ -40,7 +40,7 @@ void tw_clear_error(void);
 /* --- the runtime */
 
 /* Gives the runtime memory for temporaries of kernels, which are too large for the stack. memory: at a multiple of 16; size: bytes, 0 where no
- * kernel needs any. Gives compiled code the functions of the runtime. */
+ * kernel needs any. Errors stay: programs whose kernels have none need no memory for their texts. */
 void tw_start(void* memory, size_t size);
 /* Temporaries: what was taken last is given back first. 0 where there is not enough. */
 void* tw_workspace_take(size_t size);

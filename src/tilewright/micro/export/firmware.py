@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import NamedTuple
 
-from tilewright.codegen.source.c.toolchain import MATH
 from tilewright.micro.board import Board
 from tilewright.micro.device_runtime import (
     FIRMWARE,
@@ -16,11 +14,9 @@ from tilewright.micro.device_runtime import (
     objects_for,
     runtime_objects,
 )
+from tilewright.micro.export.makefile import model_flags
 from tilewright.micro.export.sources import ModelFiles, given_by_program
 from tilewright.micro.linking.link import Image, link
-
-MODEL = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0")
-"""Flags of gcc and clang for a model's sources, besides those of its target."""
 
 
 class Firmware(NamedTuple):
@@ -51,12 +47,6 @@ def runtime_files(files: ModelFiles) -> tuple[str, ...]:
     return (*FIRMWARE, *(("src/graph.c",) if any(["tw_graph_run" in t for t in files.sources.values()]) else ()))
 
 
-def model_flags(files: ModelFiles, level: str) -> list[str]:
-    """Flags for a model's sources that gcc and clang share. level: the optimisation, such as "-O3"; "" for that of the model."""
-    own = next((f for f in shlex.split(files.flags) if f.startswith("-O")), "-O2")
-    return [level or own, *MATH, *MODEL]
-
-
 def build(board: Board, files: ModelFiles, level: str = "", main: str | None = None) -> Firmware:
     """Firmware for a board, as the Makefile of a project builds it with zig. main: the program, other than that of `main_source`.
 
@@ -65,7 +55,7 @@ def build(board: Board, files: ModelFiles, level: str = "", main: str | None = N
     headers = {path.removeprefix("model/include/"): text for path, text in files.headers.items()}
     sources = [(path, text.encode()) for path, text in files.sources.items()]
     objects = objects_for(board, files.objects)
-    objects += compile_files(board, sources, tuple(model_flags(files, level)), headers)
+    objects += compile_files(board, sources, tuple(model_flags(files.flags, level)), headers)
     program = [("main.c", (main or main_source(files)).encode())]
     objects += compile_files(board, program, (*WARNINGS, *SIZE), headers)
     objects += runtime_objects(board, runtime_files(files))
@@ -85,4 +75,4 @@ def build(board: Board, files: ModelFiles, level: str = "", main: str | None = N
     return Firmware(image, objects[0].machine)
 
 
-__all__ = ["MODEL", "Firmware", "build", "main_source", "model_flags", "runtime_files"]
+__all__ = ["Firmware", "build", "main_source", "runtime_files"]

@@ -91,13 +91,13 @@ class Report:
         self.kernels = [str(k["name"]) for k in facts["kernels"]]
         self.operators = []
         for name, symbol in files.kernels.items():
-            place = next((p for p in image.places if p.name in (symbol, f"{symbol}_impl") and p.kind == "text"), None)
+            parts = {symbol, f"{symbol}_impl", f"{symbol}.impl"}
+            place = next((p for p in image.places if p.name in parts and p.kind == "text"), None)
             if place is None:
                 continue
             alone = f"{symbol}.c" == place.object
             # A kernel may be called several times.
             live = max([self.in_use(k) for k, kernel in enumerate(self.kernels) if kernel == name])
-            parts = {symbol, f"{symbol}_impl", f"{symbol}.impl"}
             code = by_object[place.object] if alone else sum([p.size for p in image.places if p.name in parts])
             self.operators.append(Operator(name, code, graph.depth(place.name).size, live))
         self.memories = self._memories(image.sizes, {p.name: p for p in image.places})

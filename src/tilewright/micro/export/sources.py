@@ -16,6 +16,7 @@ from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.name_transforms import sanitize_name
 from tilewright.runtime.linking.export import library_objects
 from tilewright.runtime.linking.symbols import CONSTANTS
+from tilewright.target.cpu import BARE_ALIGNMENT
 
 _PLACES = {"input": "TW_INPUT", "output": "TW_OUTPUT", "constant": "TW_CONSTANT", "workspace": "TW_WORKSPACE"}
 
@@ -86,7 +87,7 @@ def given_by_program(interface: Interface, static: str = "", comment: str = "/* 
     if interface.pools:
         groups.append(("workspace", "workspace_pools", interface.pools, "_WORKSPACE_POOL"))
     memories = [
-        f"{static}uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}{middle}_SIZE] __attribute__((aligned(64)));"
+        f"{static}uint8_t {kind}_{t.member}[{upper}_{t.member.upper()}{middle}_SIZE] __attribute__((aligned({BARE_ALIGNMENT})));"
         f" {comment.format(t.comment)}"
         for kind, _, of, middle in groups for t in of
     ]  # fmt: skip
@@ -185,8 +186,7 @@ def _wrapped(interface: Interface, before: Sequence[str], body: str) -> str:
     unused = [f"  (void){called};\n" for called, of in _given(interface) if not of]
     lines = [
         f'#include "{interface.name}.h"', "", *before, "",
-        f"static union {{ char bytes[{interface.workspace}]; int64_t whole; }} {interface.name}_workspace"
-        " __attribute__((aligned(64)));", "",
+        f"static union {{ char bytes[{interface.workspace}]; int64_t whole; }} {interface.name}_workspace;", "",
         f"{interface.declaration()} {{", *([*unused] if unused else []), body, "}", "",
     ]  # fmt: skip
     return "\n".join(lines)
@@ -225,7 +225,9 @@ def _words(name: str, data: Any) -> str:
     words = np.frombuffer(data.tobytes() + bytes(-data.nbytes % 4), "<u4")
     rows = [", ".join([f"{w:#x}u" for w in words[k : k + 8]]) for k in range(0, len(words), 8)]
     joined = ",\n  ".join(rows)
-    return f"static const uint32_t {name}[{len(words)}] __attribute__((aligned(64))) = {{\n  {joined}\n}};"
+    return (
+        f"static const uint32_t {name}[{len(words)}] __attribute__((aligned({BARE_ALIGNMENT}))) = {{\n  {joined}\n}};"
+    )
 
 
 __all__ = ["ModelFiles", "given_by_program", "interface_of", "model_files"]

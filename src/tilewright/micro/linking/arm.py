@@ -11,6 +11,8 @@ NOTHING = frozenset({0, 40, PREL31})
 """Relocations that change nothing here: of tables for exceptions, and marks."""
 GOT = frozenset({GOT_PREL})
 """Those that want the address of a word which holds the symbol's address."""
+WORDS = frozenset({ABS32, TARGET1})
+"""Those of a whole word, in which the addend stands."""
 BRANCHES = frozenset({THM_CALL, THM_JUMP24, JUMP19, JUMP11, JUMP8})
 NAMES = {
     ABS32: "R_ARM_ABS32", REL32: "R_ARM_REL32", THM_CALL: "R_ARM_THM_CALL", THM_JUMP24: "R_ARM_THM_JUMP24", JUMP19: "R_ARM_THM_JUMP19",
@@ -95,4 +97,4 @@ def _move(code: bytearray, at: int, place: int, kind: int, target: int, thumb: b
     struct.pack_into("<HH", code, at, first, second)
 
 
-__all__ = ["BRANCHES", "GOT", "NAMES", "NOTHING", "Reach", "apply"]
+__all__ = ["BRANCHES", "GOT", "NAMES", "NOTHING", "WORDS", "Reach", "apply"]

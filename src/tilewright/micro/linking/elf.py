@@ -102,6 +102,19 @@ class ElfObject:
                 self.sections.append(Section(f".bss.{s.name}", "bss", s.size, max(s.value, 1), b"", []))
 
 
+def linked_functions(data: bytes) -> list[Symbol]:
+    """The functions of a linked program, by address; none of files that are no such program, or have no names."""
+    if data[:7] != b"\x7fELF\x01\x01\x01" or len(data) < 52:
+        return []
+    at, entry, count = struct.unpack_from("<I", data, 32)[0], *struct.unpack_from("<HH", data, 46)
+    try:
+        headers = [struct.unpack_from("<10I", data, at + entry * k) for k in range(count)]
+        tables = [_symbols(data, h[4], h[5], headers[h[6]][4]) for h in headers if h[1] == _SYMTAB]
+    except (struct.error, IndexError, ValueError):
+        return []
+    return sorted([s for table in tables for s in table if s.is_function and s.size], key=lambda s: s.value)
+
+
 def _text(data: bytes, at: int) -> str:
     return data[at : data.index(b"\0", at)].decode() if at < len(data) else ""
 
@@ -138,4 +151,4 @@ def _relocations(data: bytes, offset: int, size: int, explicit: bool) -> list[Re
     return found
 
 
-__all__ = ["ARM", "KINDS", "RISCV", "ElfObject", "Relocation", "Section", "Symbol"]
+__all__ = ["ARM", "KINDS", "RISCV", "ElfObject", "Relocation", "Section", "Symbol", "linked_functions"]

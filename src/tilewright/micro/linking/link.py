@@ -158,6 +158,8 @@ class _Linker:
         contents = {}
         for kind in KINDS:
             chosen = [(key, s) for key, s in sorted(self.kept.items()) if s.kind == kind]
+            if kind in ("rodata", "bss"):
+                chosen.sort(key=lambda c: -c[1].alignment)  # as linker scripts do, which leaves no gaps
             words = list(self.words) if kind == "rodata" else []
             if not chosen and not words:
                 continue
@@ -239,7 +241,11 @@ class _Linker:
                 )
 
         if r.kind not in self.rules.BRANCHES and section.kind not in ("vectors", "debug"):
-            image.taken.setdefault(target, set()).add(o.name)
+            # Behind a section's name stands how far into it: the beginning of a function, or one of a table's places in it.
+            behind = r.addend or 0
+            if self.machine == ARM and r.kind in arm.WORDS:
+                behind = int.from_bytes(code[r.offset : r.offset + 4], "little") & ~1
+            image.taken.setdefault(target + behind & 0xFFFFFFFF, set()).add(o.name)
         if r.kind in self.rules.GOT:
             target = self.words[self._word(o, s)]
         if self.machine == ARM:

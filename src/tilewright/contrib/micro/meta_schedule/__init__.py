@@ -1,0 +1,6 @@
+"""MetaSchedule on microcontrollers: its builder makes packages, its runner projects of them."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

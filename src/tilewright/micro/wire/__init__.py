@@ -1,0 +1,1 @@
+"""Messages over a line of bytes that loses and changes some: frames, and sessions of them."""

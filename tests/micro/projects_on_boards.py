@@ -1,0 +1,276 @@
+"""Projects on emulated boards (make test-micro): sessions over serial ports, faults and resets on the way, and AutoTVM by projects on
+several boards behind a tracker."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.micro.boards import exp_plus, network, quantised_network, use_qemu
+from tests.micro.tuned_on_boards import PATIENCE
+from tilewright import autotvm, micro, relay, rpc, te
+from tilewright import meta_schedule as ms
+from tilewright.autotvm.measure import MeasureErrorNo
+from tilewright.contrib.micro.meta_schedule.local_builder_micro import get_local_builder_micro
+from tilewright.contrib.micro.meta_schedule.rpc_runner_micro import RPCRunnerMicro, get_rpc_runner_micro
+from tilewright.micro import testing
+from tilewright.micro.board import board, known_boards
+from tilewright.micro.offers import offer_sessions
+from tilewright.micro.project_api.server import TransportTimeouts
+from tilewright.support.errors import RPCError
+
+BOARDS = [name for name in known_boards() if (b := board(name)).qemu is not None and b.serial is not None]
+GRAPH = relay.backend.Executor("graph")
+QEMU = micro.get_microtvm_template_projects("qemu")
+NOWHERE = {"riscv32_virt": "0x1f000000", "mps3_an547": "0x50000000"}
+"""By board, an address where nothing is, other than 0x70000000."""
+WRECKS = """
+static int32_t wreck(void** args) { (void)args; *(volatile uint32_t*)(uintptr_t)NOWHERE = 1u; return 0; }
+static int32_t endless(void** args) { volatile uint32_t on = 1; (void)args; while (on != 0u) {} return 0; }
+static int32_t says(void** args) { (void)args; tw_platform_log("it runs\\n", 8); return 0; }
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _qemu() -> None:
+    use_qemu()
+
+
+def project_of(module: Any, name: str, folder: Path, wrecks: bool = False) -> micro.GeneratedProject:
+    """A project for a board, built. wrecks: with functions that go wrong."""
+    project = micro.generate_project(QEMU, module, folder, {"board": name})
+    if wrecks:
+        text = (folder / "main.c").read_text()
+        head = "static const struct tw_rpc_function functions[] = {"
+        rows = "".join([f'\n  {{"{n}", 0, {n}}},' for n in ("wreck", "endless", "says")])
+        count = text.count('{"')
+        text = text.replace(
+            head, f"{WRECKS.replace('NOWHERE', NOWHERE.get(name, '0x70000000') + 'u')}\n{head}{rows}"
+        ).replace(f"size, {count}u}}", f"size, {count + 3}u}}")
+        (folder / "main.c").write_text(text)
+    project.build()
+    project.flash()
+    return project
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_functions(name: str, tmp_path: Path) -> None:
+    a, b = np.arange(8, dtype="float32") / 8, np.ones(8, "float32")
+    kind = "llvm" if name in ("mps2_an386", "riscv32_virt") else "c"
+    project = project_of(exp_plus(board(name).target(kind)), name, tmp_path / "project")
+    with micro.Session(project.transport()) as session:
+        library = session.get_system_lib()
+        x, y, z = (tvm.nd.array(v, session.device) for v in (a, b, np.zeros(8, "float32")))
+        library["exp_plus"](x, y, z)
+        np.testing.assert_allclose(z.numpy(), 2 * np.exp(a) + b, rtol=2e-6)
+        with pytest.raises(RPCError, match="TypeError: exp_plus: the number of arguments must be 3, but is 2"):
+            library["exp_plus"](x, y)
+        with pytest.raises(RPCError, match="MemoryError: the memory for arrays of this device has no room for it"):
+            tvm.nd.empty((1 << 30,), "int8", session.device)
+    project.close()
+
+
+@pytest.mark.parametrize("kind", ["c", "llvm"])
+def test_a_model(kind: str, tmp_path: Path) -> None:
+    name = "mps2_an500"
+    mod, weights = quantised_network()
+    x = np.random.default_rng(2).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
+    lib = relay.build(
+        mod, board(name).target(kind), params=weights, mod_name="net", executor=relay.backend.Executor("aot")
+    )
+    project = project_of(lib, name, tmp_path / "project")
+    project.options = {"instruction_shift": 6}
+    measured = set()
+    for _ in range(2):
+        with micro.Session(project.transport()) as session:
+            model = micro.create_local_aot_executor(session)
+            model.set_input("x", x)
+            model.run()
+            np.testing.assert_array_equal(model.get_output(0).numpy(), expected)
+            # A measurement differs by a tick of the clock, depending on where between two it begins.
+            measured.add(round(model.benchmark(session.device, number=1, repeat=1).mean * board(name).clock_hz))
+            del model
+    assert max(measured) - min(measured) <= 4 and min(measured) > 1000
+    project.close()
+
+
+def test_kernels_of_a_graph(tmp_path: Path) -> None:
+    mod, weights = network()
+    x = np.random.default_rng(1).standard_normal((1, 8, 8, 3)).astype("float32")
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
+    lib = relay.build(mod, board("mps2_an385").target("c"), params=weights, mod_name="net", executor=GRAPH)
+    project = project_of(lib, "mps2_an385", tmp_path / "project")
+    with micro.Session(project.transport()) as session:
+        model = micro.create_local_graph_executor(lib.get_graph_json(), session.get_system_lib(), session.device)
+        model.set_input(**lib.get_params())
+        model.run(x=x)
+        np.testing.assert_allclose(model.get_output(0).numpy(), expected, rtol=1e-4)
+    project.close()
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("mps2_an500", "the bus refused an access of address 0x70000000, at pc=0x[0-9a-f]+ in wreck"),
+        ("mps3_an547", "of address 0x50000000, at pc=0x[0-9a-f]+ in wreck"),
+        ("microbit", "a fault; the processor does not say what it was, at pc=0x[0-9a-f]+ in wreck"),
+        ("riscv32_virt", "a store was refused of address 0x1f000000, at pc=0x[0-9a-f]+ in wreck"),
+    ],
+)
+def test_faults(name: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A fault ends the session, and says what it was. The board begins anew: it knows nothing of the session, and serves the next."""
+    project = project_of(exp_plus(board(name).target("c")), name, tmp_path / "project", wrecks=True)
+    transport = project.transport()
+    with transport:
+        held = Held(transport)
+        with micro.Session(held) as session, caplog.at_level("INFO", "tilewright.micro"):
+            library = session.get_system_lib()
+            library["says"](tvm.nd.array(np.zeros(4, "int8"), session.device))
+            assert "it runs" in caplog.text
+            with pytest.raises(RPCError, match=f"SessionTerminatedError: micro-rpc: the device stopped: .*{said}"):
+                library["wreck"](tvm.nd.array(np.zeros(4, "int8"), session.device))
+        with micro.Session(held) as session:
+            assert tvm.nd.array(np.arange(4, dtype="int8"), session.device).numpy().sum() == 6
+    project.close()
+
+
+class Held:
+    """A transport that stays open when a session ends, as the power of a board does."""
+
+    def __init__(self, transport: Any) -> None:
+        self.transport = transport
+
+    def __enter__(self) -> Any:
+        return self.transport
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_function_that_does_not_end(tmp_path: Path) -> None:
+    project = project_of(exp_plus(board("mps2_an500").target("c")), "mps2_an500", tmp_path / "project", wrecks=True)
+    with micro.Session(project.transport(), "slow", TransportTimeouts(0.5, 10, 2)) as session:
+        array = tvm.nd.array(np.zeros(4, "int8"), session.device)
+        with pytest.raises(
+            RPCError,
+            match="SessionTerminatedError: slow: the device does not answer for 2 s.*longer session_established",
+        ):
+            session.get_system_lib()["endless"](array)
+    project.close()
+
+
+@autotvm.template("tests/micro/projects/product")
+def product(size: int) -> Any:
+    a, b = te.placeholder((size, size), "int32", "a"), te.placeholder((size, size), "int32", "b")
+    k = te.reduce_axis((0, size), "k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c.op)
+    cfg = autotvm.get_config()
+    y, x = s[c].op.axis
+    cfg.define_split("tile_x", x, num_outputs=2)
+    xo, xi = cfg["tile_x"].apply(s, c, x)
+    s[c].reorder(y, xo, s[c].op.reduce_axis[0], xi)
+    return s, [a, b, c]
+
+
+@pytest.fixture
+def farm(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """A tracker with four servers of boards."""
+    offer_sessions()
+    tracker = rpc.Tracker("127.0.0.1", 0, silent=True)
+    place = ("127.0.0.1", tracker.port)
+    monkeypatch.setenv("TESTS_FARM", str(tracker.port))
+    servers = [rpc.Server("127.0.0.1", 0, key="board", tracker_addr=place, silent=True) for _ in range(4)]
+    yield place
+    for server in servers:
+        server.terminate()
+    tracker.terminate()
+    until = time.monotonic() + 10
+    while (left := emulators(tracker.port)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left, "emulators outlive the sessions that they were started for"
+
+
+def emulators(port: int) -> list[int]:
+    """The emulators that servers of a tracker have started: they have its port in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (
+                b"qemu-system" in (folder / "cmdline").read_bytes()
+                and f"TESTS_FARM={port}\0".encode() in (folder / "environ").read_bytes()
+            ):
+                found.append(int(folder.name))
+    return found
+
+
+def test_tuning_on_four_boards(farm: tuple[str, int]) -> None:
+    target = board("mps2_an500").target("c")
+    task = autotvm.task.create("tests/micro/projects/product", args=(16,), target=target)
+    loader = micro.AutoTvmModuleLoader(QEMU, {"board": "mps2_an500"})
+    builder = autotvm.LocalBuilder(timeout=PATIENCE, n_parallel=4, build_func=micro.autotvm_build_func)
+    runner = autotvm.RPCRunner("board", *farm, n_parallel=4, number=1, repeat=1, timeout=PATIENCE, module_loader=loader)
+    found: list[Any] = []
+    autotvm.tuner.GridSearchTuner(task).tune(
+        n_trial=5,
+        measure_option=autotvm.measure_option(builder, runner),
+        callbacks=[lambda _, __, results: found.extend(results)],
+    )
+    assert len(found) == len(task.config_space) == 5, found
+    assert all([r.error_no == MeasureErrorNo.NO_ERROR and 0 < r.costs[0] < 1 for r in found]), found
+
+
+def test_a_board_of_a_farm_that_cannot_build(farm: tuple[str, int], tmp_path: Path) -> None:
+    """A configuration that does not fit is a result with the linker's words."""
+    large = te.create_prim_func([a := te.placeholder((8,), name="a"), te.compute((8,), lambda i: a[i] + 1, name="b")])
+    module = tvm.build(large, target=board("microbit").target("c"), name="add")
+    package = micro.export_model_library_format(module, tmp_path / "model.tar")
+    loader = micro.AutoTvmModuleLoader(QEMU, {"board": "microbit", "workspace_size_bytes": 1 << 20})
+    built = autotvm.measure.measure_methods.BuildResult(package, (((8,), "float32"),) * 2, None, 0.0)
+    remote = {"device_key": "board", "host": farm[0], "port": farm[1], "timeout": PATIENCE}
+    with (
+        pytest.raises(RPCError, match="ServerError: build: make .*\n(.*\n)*.*(variables and a stack|region|overflow)"),
+        loader(remote, built),
+    ):
+        pass
+
+
+def test_meta_schedule_on_two_boards(tmp_path: Path) -> None:
+    a, b = te.placeholder((16, 16), name="a"), te.placeholder((16, 16), name="b")
+    k = te.reduce_axis((0, 16), "k")
+    c = te.compute((16, 16), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    target = tvm.target.Target(f"{board('mps2_an500').target('c')} -num-cores=1")
+    builder = get_local_builder_micro()
+    with get_rpc_runner_micro("qemu", {"board": "mps2_an500"}, serial_numbers=["one", "two"]) as runner:
+        database = ms.tir_integration.tune_tir(
+            mod=te.create_prim_func([a, b, c]), target=target, work_dir=str(tmp_path), max_trials_global=3, num_trials_per_iter=3,
+            builder=builder, runner=runner,
+        )  # fmt: skip
+    builder.close()
+    records = database.get_all_tuning_records()
+    assert len(records) == 3 and all([r.run_secs and 0 < float(r.run_secs[0]) < 1 for r in records])
+    with pytest.raises(ValueError, match="behind one tracker, with one key"):
+        RPCRunnerMicro("crt", rpc_configs=[ms.runner.RPCConfig("a", 1, "k"), ms.runner.RPCConfig("b", 1, "k")])
+
+
+def test_tuning_a_model(tmp_path: Path) -> None:
+    """A model is tuned by projects of a process of this machine, and compiled with the records."""
+    mod, weights = network()
+    target = testing.get_target("crt")
+    records = testing.tune_model("crt", None, target, mod, weights, 2)
+    (tmp_path / "log").write_text(records.getvalue())
+    testing.utils.check_tune_log(tmp_path / "log")
+    assert len(records.getvalue().splitlines()) >= 2
+    with testing.create_aot_session("crt", None, target, mod, weights, tune_logs=records) as session:
+        model = micro.create_local_aot_executor(session)
+        (found,) = testing.predict_labels_aot(session, model, [np.ones((1, 8, 8, 3), "float32")])
+        assert 0 <= found[0] < 10
+        del model
