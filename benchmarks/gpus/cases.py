@@ -81,6 +81,20 @@ def convolution(c: int, h: int, f: int, kernel: int, stride: int, batch: int = 3
     return Case("convolution", "conv2d", dtype, sizes, "", operations, moved)
 
 
+_DEPTHWISE = [
+    # (channels, height, kernel, stride): of MobileNetV2, EfficientNet and ConvNeXt
+    (32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (384, 14, 3, 1), (960, 7, 3, 1), (240, 28, 5, 1), (96, 56, 7, 1),
+]  # fmt: skip
+
+
+def depthwise(c: int, h: int, kernel: int, stride: int, batch: int = 32, dtype: str = "float16") -> Case:
+    """A filter of its own for each channel of square images."""
+    out = -(-h // stride)
+    moved = BYTES[dtype] * (batch * c * (h * h + out * out) + c * kernel * kernel)
+    sizes = {"batch": batch, "channels": c, "height": h, "kernel": kernel, "stride": stride}
+    return Case("depthwise", "depthwise", dtype, sizes, "", 2 * batch * out * out * c * kernel * kernel, moved)
+
+
 def attention(batch: int, heads: int, groups: int, queries: int, keys: int, width: int, causal: bool = False) -> Case:
     """groups: heads of keys and values, of which each serves heads / groups heads of queries."""
     work = 4 * batch * heads * queries * keys * width // (2 if causal else 1)
@@ -143,7 +157,5 @@ def all_cases() -> list[Case]:
     """Every case, those first that matter most where time runs out."""
     head, rest = products()[:4], products()[4:]
     convolutions = [convolution(*layer) for layer in _RESNET]
-    return [*head, *memory_bound(), *convolutions, *attentions(), *rest, *models()]
-
-
-GROUPS = tuple(dict.fromkeys([case.group for case in all_cases()]))
+    filters = [depthwise(*layer) for layer in _DEPTHWISE]
+    return [*head, *memory_bound(), *convolutions, *filters, *attentions(), *rest, *models()]

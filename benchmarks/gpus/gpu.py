@@ -3,8 +3,9 @@
 python -m benchmarks gpu [--groups gemm,memory] [--seconds 460] [--json build/gpu.json] [--resume build/gpu.json]
 
 Everything is compiled first, in processes of its own, into the caches; then both sides take turns on the same inputs, by CUDA events, with
-the second cache flushed before each call. Results are compared. What does not fit into the time is said to be open; --resume takes what an
-earlier run measured on the same device. The exit status is 1 where there is no GPU.
+the second cache flushed before each call. Results are compared. Parts of schedules are measured on and off: the ratio is their gain. What
+does not fit into the time is said to be open; --resume takes what an earlier run measured on the same device. The exit status is 1 where
+there is no GPU.
 """
 
 from __future__ import annotations
@@ -18,17 +19,29 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from typing import Any
 
-from benchmarks.gpus import programs, references
-from benchmarks.gpus.cases import GROUPS, Case, all_cases
+from benchmarks.gpus import programs, references, switches
+from benchmarks.gpus.cases import Case
+from benchmarks.gpus.cases import all_cases as compared
 from benchmarks.gpus.measuring import Deadline, Gpu, turns
 from benchmarks.gpus.results import Result, facts, lines, read
 from benchmarks.models import CACHE
 from benchmarks.options import names, new_file, takes_json, write_json
 
+GROUPS = tuple(dict.fromkeys([case.group for case in compared()] + [switches.GROUP]))
 COMPILING = 0.5
 """Share of the time that compilation may take."""
 TUNERS = 3
 """Models that torch.compile tunes at the same time."""
+
+
+def all_cases() -> list[Case]:
+    """Every case: those beside the libraries, then parts of schedules on and off."""
+    return [*compared(), *switches.switches()]
+
+
+def ahead(case: Case) -> Callable[[Case, str], str]:
+    """What compiles a case ahead."""
+    return switches.compiled_ahead if case.group == switches.GROUP else programs.compiled_ahead
 
 
 def missing() -> str:
@@ -54,7 +67,7 @@ def compiled(cases: Sequence[Case], target: str, seconds: float) -> dict[str, st
     peers = ProcessPoolExecutor(TUNERS, context)
     jobs = [(c, peers.submit(references.tuned_ahead, c)) for c in models]
     # Models take longest, so they begin first.
-    jobs += [(c, ours.submit(programs.compiled_ahead, c, target)) for c in sorted(cases, key=lambda c: c not in models)]
+    jobs += [(c, ours.submit(ahead(c), c, target)) for c in sorted(cases, key=lambda c: c not in models)]
     wait([future for _, future in jobs], timeout=deadline.left)
     found: dict[str, str] = {}
     for case, future in jobs:
@@ -76,6 +89,8 @@ def outcome(future: Future[str]) -> str:
 
 def sides(case: Case, gpu: Any) -> tuple[Callable[[], Any], Callable[[], Any], str]:
     """(our run, the peer's, what is wrong with our result)."""
+    if case.group == switches.GROUP:
+        return switches.sides(case, gpu)
     import torch
 
     from tilewright import nd

@@ -18,6 +18,9 @@ def inputs(case: Case) -> dict[str, tuple[int, ...]]:
     if case.kind == "conv2d":
         kernel = (s["kernel"], s["kernel"], s["channels"], s["filters"])
         return {"x": (s["batch"], s["height"], s["height"], s["channels"]), "w": kernel}
+    if case.kind == "depthwise":
+        kernel = (s["kernel"], s["kernel"], s["channels"], 1)
+        return {"x": (s["batch"], s["height"], s["height"], s["channels"]), "w": kernel}
     if case.kind == "attention":
         kept = (s["batch"], s["groups"], s["keys"], s["width"])
         return {"q": (s["batch"], s["heads"], s["queries"], s["width"]), "k": kept, "v": kept}
@@ -65,6 +68,16 @@ def _conv2d(relay: Any, case: Case, x: Any, w: Any) -> Any:
     return _narrow(relay, case, made)
 
 
+def _depthwise(relay: Any, case: Case, x: Any, w: Any) -> Any:
+    s = case.sizes
+    kernel, stride = s["kernel"], s["stride"]
+    made = relay.nn.conv2d(
+        x, w, strides=(stride, stride), padding=(kernel // 2,) * 4, groups=s["channels"], channels=s["channels"],
+        kernel_size=(kernel, kernel), data_layout="NHWC", kernel_layout="HWOI", out_dtype="float32",
+    )  # fmt: skip
+    return _narrow(relay, case, made)
+
+
 def _attention(relay: Any, case: Case, q: Any, k: Any, v: Any) -> Any:
     s = case.sizes
     b, h, queries, keys, width = s["batch"], s["heads"], s["queries"], s["keys"], s["width"]
@@ -105,7 +118,7 @@ def _elementwise(relay: Any, case: Case, x: Any, y: Any = None, w: Any = None, w
     return _narrow(relay, case, made)
 
 
-_RULES = {"gemm": _gemm, "conv2d": _conv2d, "attention": _attention}
+_RULES = {"gemm": _gemm, "conv2d": _conv2d, "depthwise": _depthwise, "attention": _attention}
 
 
 def model_name(case: Case) -> str:

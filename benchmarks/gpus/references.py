@@ -37,13 +37,12 @@ def reference(case: Case, given: dict[str, Any]) -> Callable[[], Any]:
     x = given.get("x")
     if case.kind == "gemm":
         return lambda: torch.matmul(given["a"], given["b"])
-    if case.kind == "conv2d":
-        image, kernel = (
-            x.permute(0, 3, 1, 2),
-            given["w"].permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last),
-        )
+    if case.kind in ("conv2d", "depthwise"):
+        filters = given["w"].permute(*((3, 2, 0, 1) if case.kind == "conv2d" else (2, 3, 0, 1)))
+        image, kernel = x.permute(0, 3, 1, 2), filters.contiguous(memory_format=torch.channels_last)
         stride, padding = case.sizes["stride"], case.sizes["kernel"] // 2
-        return lambda: F.conv2d(image, kernel, stride=stride, padding=padding)
+        groups = x.shape[3] if case.kind == "depthwise" else 1
+        return lambda: F.conv2d(image, kernel, stride=stride, padding=padding, groups=groups)
     if case.kind == "attention":
         causal, grouped = bool(case.sizes["causal"]), case.sizes["groups"] != case.sizes["heads"]
         q, k, v = given["q"], given["k"], given["v"]
@@ -64,7 +63,7 @@ def reference(case: Case, given: dict[str, Any]) -> Callable[[], Any]:
 
 def comparable(case: Case, result: Any) -> Any:
     """PyTorch's result in the layout of ours."""
-    return result.permute(0, 2, 3, 1) if case.kind == "conv2d" else result
+    return result.permute(0, 2, 3, 1) if case.kind in ("conv2d", "depthwise") else result
 
 
 def difference(case: Case, ours: Any, theirs: Any) -> str:

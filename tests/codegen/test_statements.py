@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.codegen.small_programs import Array, aligned, buffer1d, native
 from tilewright.codegen import interp
 from tilewright.codegen.backend import AOT
@@ -411,3 +413,77 @@ def main(a: T.Buffer((2,), "int32"), out: T.Buffer((2,), "bool")):
     args = [aligned([0, 5], "int32"), aligned([0, 0], "bool")]
     native(func, args)
     np.testing.assert_array_equal(args[1], [False, True])
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.PARALLEL])
+def test_numbers_that_a_loop_does_not_change_are_read_before_it(kind: int, changes: bool) -> None:
+    def body(t: Buffer) -> Stmt:
+        def element(r: Var, j: Var) -> Stmt:
+            found = store(C, load(A, r * 16 + j) / (load(t, 0) / f32(7.0)), r * 16 + j)
+            return stmt_seq(found, store(t, load(t, 0) + f32(1.0), 0)) if changes else found
+
+        # Elements at places that are not known keep the buffer in memory.
+        sums = loop(32, lambda i: store(t, load(t, i % 2) * f32(0.5) + load(A, i), i % 2))
+        return stmt_seq(store(t, f32(1.0), 0), store(t, f32(2.0), 1), sums,
+                        loop(1 if changes else 16, lambda r: loop(16, lambda j: element(r, j)), kind))  # fmt: skip
+
+    func = PrimFunc([A, C], local(2, body))
+    text = emit_module(func.with_attr("global_symbol", "main"), "llvm")
+    innermost = [part.split("br i1")[0] for part in re.split(r"\nloop\d+:", text)[1:]]
+    assert ("fdiv float" in text) and max([part.count("fdiv float") for part in innermost]) == (2 if changes else 1)
+    compare(func, [np.abs(floats(256)), np.zeros(256, np.float32)])
+
+
+def built(source: str, *arrays: Array) -> list[Array]:
+    """What a program leaves in its arguments."""
+    module, given = tvm.build(from_source(source), target="llvm"), [tvm.nd.array(a) for a in arrays]
+    module["main"](*given)
+    return [a.numpy() for a in given]
+
+
+def test_what_a_store_reads_for_its_place_is_old_after_it() -> None:
+    found = built("""
+@T.prim_func
+def main(x: T.Buffer((4,), "int32"), y: T.Buffer((1,), "int32")):
+    x[x[0]] = 7
+    y[0] = x[0]
+""", np.zeros(4, np.int32), np.zeros(1, np.int32))  # fmt: skip
+    assert found[0].tolist() == [7, 0, 0, 0] and found[1].tolist() == [7]
+
+
+def test_what_a_mask_reads_is_old_after_the_store() -> None:
+    found = built("""
+@T.prim_func
+def main(x: T.Buffer((4,), "int32"), y: T.Buffer((4,), "int32")):
+    x.vstore([T.Ramp(0, 1, 4)], T.Broadcast(9, 4), predicate=x[0:4] > T.Broadcast(1, 4))
+    y[0:4] = x[0:4]
+""", np.arange(4, dtype=np.int32), np.zeros(4, np.int32))  # fmt: skip
+    assert found[1].tolist() == [0, 1, 9, 9]
+
+
+def test_loads_stay_behind_the_checks_before_them() -> None:
+    with pytest.raises(AssertionError, match="far"):
+        built("""
+@T.prim_func
+def main(x: T.Buffer((4,), "int32"), y: T.Buffer((64,), "float32"), z: T.Buffer((4,), "float32")):
+    v = x[0]
+    z[0] = T.float32(1)
+    for j in range(16):
+        assert v < 4, "far"
+        y[j * 4:j * 4 + 4] = T.Broadcast(z[v], 4)
+""", np.full(4, 1 << 30, np.int32), np.zeros(64, np.float32), np.zeros(4, np.float32))  # fmt: skip
+
+
+def test_pointers_into_a_buffer_are_other_names_of_its_memory() -> None:
+    _, y = built("""
+@T.prim_func
+def main(x: T.Buffer((8,), "int32"), y: T.Buffer((8,), "int32")):
+    p: T.handle("int32") = T.address_of(x[2])
+    q = T.Buffer((4,), "int32", data=p)
+    for i in range(4):
+        y[i] = x[2]
+        q[0] = i + 1
+        y[i + 4] = x[2]
+""", np.zeros(8, np.int32), np.zeros(8, np.int32))  # fmt: skip
+    assert y.tolist() == [0, 1, 2, 3, 1, 2, 3, 4]

@@ -51,7 +51,8 @@ class Fake:
         self.library.fake_live.restype = ctypes.c_long
 
     def set(self, **settings: int) -> None:
-        """devices, pools, peers, cooperative, major and minor (of the compute capability)."""
+        """devices, pools, peers, cooperative; major and minor, of the compute capability; shared: bytes that a block may have; room: MiB of
+        a device."""
         for name, value in settings.items():
             self.library.fake_set(name.encode(), value)
 

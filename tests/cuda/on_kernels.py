@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilewright as tvm
 from tests.cuda import Fake
+from tests.cuda.back_end import fake_target
+from tests.runtime.stray_program import LINE, stray
 from tilewright import nd
-from tilewright.runtime import Module, register_func, remove_global_func
+from tilewright.runtime import Module, register_func
 from tilewright.runtime.device_module import LaunchedKernel, device_module
 
 DEV, OTHER = tvm.cuda(0), tvm.cuda(1)
@@ -21,15 +26,20 @@ AXES, SHARED, COOPERATIVE = ("blockIdx.x", "threadIdx.x"), "tir.use_dyn_shared_m
 KERNELS = [
     LaunchedKernel("scale", ("handle", "handle", "float32", "int32"), AXES),
     LaunchedKernel("turn", ("handle", "handle"), (*AXES, SHARED)),
-    LaunchedKernel("stray", ("handle",), AXES),
+    LaunchedKernel("stray", ("handle",), AXES, place="program.py:7"),
+    LaunchedKernel("boxed", ("handle", "handle"), AXES, maps=[[0, "float32", 128, [6, 5, 8], [40, 8], [1, 4, 32]]]),
 ]
-PTX = b".version 7.0\n.target sm_80\n.entry scale()\n.entry turn()\n.entry stray()\n"
+PTX = b".version 7.0\n.target sm_80\n.entry scale()\n.entry turn()\n.entry stray()\n.entry boxed()\n"
 SOURCE = b"""
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] * factor;
 }
 """
+
+
+# The NVRTC of this folder, also where a package has a real one.
+register_func("runtime.cuda.nvrtc", lambda: [""], override=True)
 
 
 @pytest.fixture(name="fake")
@@ -43,6 +53,27 @@ def _fake() -> Iterator[Fake]:
 
 def of_ptx() -> Module:
     return device_module("cuda", "ptx", [PTX], KERNELS)
+
+
+def test_tensor_maps(fake: Fake) -> None:
+    """The driver writes a tensor map at each launch: dimensions from the innermost one, strides in bytes."""
+    x, y = nd.array(np.arange(240, dtype="float32") + 3, DEV), nd.empty((11,), device=DEV)
+    module = of_ptx()
+    module["boxed"](x, y, 1, 1)
+    np.testing.assert_array_equal(y.numpy(), [3, 8, 5, 6, 32, 160, 32, 4, 1, 7, 3])
+    assert fake.calls("cuTensorMapEncodeTiled", "cuLaunchKernel") == [
+        "cuTensorMapEncodeTiled",
+        "cuLaunchKernel boxed 1x1 0",
+    ]
+    with pytest.raises(
+        ValueError, match="argument 0 of the kernel `boxed` is at address .* multiple of 16 bytes; copy it first"
+    ):
+        module["boxed"](x._create_view((8,), "float32", 4), y, 1, 1)
+    fake.refuse("cuTensorMapEncodeTiled", 1)
+    with pytest.raises(
+        RuntimeError, match="the driver makes no tensor map of argument 0 of the kernel `boxed` on cuda"
+    ):
+        module["boxed"](x, y, 1, 1)
 
 
 def test_launches(fake: Fake) -> None:
@@ -159,6 +190,14 @@ def test_code_that_is_refused(fake: Fake) -> None:
         "ptxas application ptx input, line 2; fatal   : Missing .version directive at start of file",
         "ptxas fatal   : Ptx assembly aborted due to errors",
     ]
+    fake.refuse("cuModuleLoadDataEx", 222)
+    with pytest.raises(
+        RuntimeError, match=r"UNSUPPORTED_PTX_VERSION; it is of a newer CUDA than the driver's, which is 12\.4"
+    ):
+        of_ptx()["stray"](out, 1, 1)
+    fake.refuse("cuModuleLoadDataEx", 209)
+    with pytest.raises(RuntimeError, match="NO_BINARY_FOR_GPU; it is for other devices: build for -arch=sm_80"):
+        of_ptx()["stray"](out, 1, 1)
     with pytest.raises(
         ValueError, match=r'the code on cuda\(0\) has no kernel `other`; in CUDA source it must be declared extern "C"'
     ):
@@ -179,7 +218,7 @@ def test_source(fake: Fake) -> None:
         fake.set(minor=9)  # which this NVRTC does not know: PTX of the newest that it knows
         device_module("cuda", "cuda", [SOURCE], KERNELS[:1])["scale"](there, out, 3.0, 4, 1, 4)
     finally:
-        remove_global_func("runtime.cuda.nvrtc")
+        register_func("runtime.cuda.nvrtc", lambda: [""], override=True)
     np.testing.assert_array_equal(out.numpy(), x * 3)
     with pytest.raises(RuntimeError) as caught:
         device_module("cuda", "cuda", [b"// first\n#error no\n// last\n"], KERNELS[:1])["scale"](
@@ -195,6 +234,39 @@ def test_source(fake: Fake) -> None:
     fake.set(major=3, minor=5)
     with pytest.raises(RuntimeError, match=r"compiles for no device of compute capability 3\.5, such as cuda\(0\)"):
         device_module("cuda", "cuda", [SOURCE], KERNELS[:1])["scale"](there, out, 2.0, 4, 1, 4)
+
+
+def test_headers_of_source(fake: Fake) -> None:
+    """They are found beside NVRTC, as the toolkit has them."""
+    there = nd.empty((4,), device=DEV)
+    source = b"#include <cuda_fp16.h>\n" + SOURCE
+    with pytest.raises(RuntimeError) as caught:
+        device_module("cuda", "cuda", [source], KERNELS[:1])["scale"](there, there, 2.0, 4, 1, 4)
+    assert "> " in str(caught.value) and str(caught.value).splitlines()[-1] == (
+        "CUDA's headers are missing: install the package nvidia-cuda-runtime (or the toolkit of CUDA), or build the library where"
+        " NVRTC is installed, so that it has PTX"
+    )
+    folder = Path(os.environ["LD_LIBRARY_PATH"].split(os.pathsep)[0]).parent / "include"
+    folder.mkdir()
+    try:
+        (folder / "cuda_fp16.h").touch()
+        device_module("cuda", "cuda", [source], KERNELS[:1])["scale"](there, there, 2.0, 4, 1, 4)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_access_that_is_checked(fake: Fake) -> None:
+    """The error has the kernel and the line; the device goes on."""
+    x = np.arange(100, dtype="float32")
+    with fake_target(), tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        built = tvm.build(stray, target="fake_cuda")
+        there, out = nd.array(x, DEV), nd.array(x, DEV)
+        with pytest.raises(AssertionError) as caught:
+            built(there, out)
+        assert LINE in str(caught.value) and str(caught.value).endswith(
+            "\n  the index is 100\n  in the kernel `stray_kernel` on cuda(0), thread (4, 0, 0) of block (3, 0, 0), and 27 more times"
+        )
+        np.testing.assert_array_equal(out.numpy(), x * 2)
 
 
 def test_the_clock(fake: Fake) -> None:
@@ -213,7 +285,8 @@ def test_a_device_that_is_lost(fake: Fake) -> None:
         there.numpy()
     assert str(caught.value) == (
         "cannot wait for cuda(1): CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered); the last kernel that it"
-        " was given is `stray`; cuda(1) can do nothing more in this process, start a new one for it; other devices go on"
+        " was given is `stray` (program.py:7); cuda(1) can do nothing more in this process, start a new one for it; other devices go on."
+        " Compiled with the option tir.instrument_bound_checkers, kernels say which access is outside, and its line"
     )
     with pytest.raises(RuntimeError, match=r"CUDA_ERROR_ILLEGAL_ADDRESS.*cuda\(1\) can do nothing more"):
         module["scale"](there, there, 1.0, 2, 1, 2)

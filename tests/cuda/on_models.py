@@ -88,14 +88,98 @@ def test_classic_graphs(fake: Fake) -> None:
     np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA), rtol=1e-5)
 
 
-def test_runs_that_cannot_be_captured(fake: Fake) -> None:
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_a_run_is_launches_alone(fake: Fake, executor: str) -> None:
+    """Neither does the CPU wait, nor is memory taken, nor anything copied: a run is given to the stream, and goes on by itself."""
+    built = relay.build(model(), "fake_cuda", executor=relay.backend.Executor(executor))
+    module = graph_executor.GraphModule(built["default"](DEV))
+    module.set_input("x", nd.array(DATA, DEV))
+    module.run()  # loads the code
+    fake.calls()
+    for _ in range(3):
+        module.run()
+    calls = [call.split()[0] for call in fake.calls()]
+    kernels = calls.count("cuLaunchKernel")
+    assert set(calls) <= {"cuLaunchKernel", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxGetCurrent"}, calls
+    assert kernels % 3 == 0 and kernels > 0
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA), rtol=1e-5)
+
+
+def test_a_run_of_the_machine_waits_for_nothing(fake: Fake) -> None:
+    """The virtual machine takes memory as it goes, from what earlier runs gave back."""
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(model(), "fake_cuda"), DEV)
+    x = nd.array(DATA, DEV)
+    kept = [machine.invoke("main", x) for _ in range(3)]
+    kept.pop()
+    fake.calls()
+    result = machine.invoke("main", x)
+    waits = (
+        "cuStreamSynchronize",
+        "cuCtxSynchronize",
+        "cuEventSynchronize",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemcpyHtoDAsync_v2",
+    )
+    assert not fake.calls(*waits)
+    np.testing.assert_allclose(result.numpy(), wanted(DATA), rtol=1e-5)
+
+
+def mixed_model() -> tvm.IRModule:
+    """exp on the device, tanh on the CPU, and the rest on the device."""
     x = relay.var("x", shape=(2, 8))
     there = relay.annotation.on_device(relay.exp(x), DEV)
     here = relay.annotation.on_device(relay.tanh(there), tvm.cpu(0))
     body = relay.annotation.on_device(relay.negative(here), DEV, constrain_result=True)
-    mod = tvm.IRModule.from_expr(relay.Function([x], body))
+    return tvm.IRModule.from_expr(relay.Function([x], body))
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_copies_of_a_mixed_program_are_planned(fake: Fake, executor: str) -> None:
+    """One copy to each side, and the CPU waits once, for what it reads."""
+    choice = relay.backend.Executor(executor)
+    built = relay.build(mixed_model(), {tvm.cpu(0): "llvm", DEV: "fake_cuda"}, executor=choice)
+    module = graph_executor.GraphModule(built["default"](tvm.cpu(0), DEV))
+    module.set_input("x", DATA)
+    module.run()
+    fake.calls()
+    module.run()
+    copies = ("cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2")
+    calls = [c.split()[0] for c in fake.calls("cuLaunchKernel", *copies, "cuStreamSynchronize", "cuCtxSynchronize")]
+    assert calls.count("cuLaunchKernel") == 2 and [c for c in calls if c in copies] == list(copies), calls
+    waits = calls.count("cuStreamSynchronize") + calls.count("cuCtxSynchronize")
+    assert waits <= 2 and calls.index("cuMemcpyDtoHAsync_v2") < len(calls) - 1
+    np.testing.assert_allclose(module.get_output(0).numpy(), -np.tanh(np.exp(DATA)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_memory_that_a_model_does_not_get(fake: Fake, executor: str) -> None:
+    """The device has 64 MiB. What it is for, how much the model takes in all, and what is largest."""
+    x = relay.var("x", shape=(1 << 20, 5))
+    body = relay.nn.softmax(relay.nn.dense(x, relay.const(np.ones((16, 5), "float32"))))
+    built = relay.build(relay.Function([x], relay.sum(body)), "fake_cuda", executor=relay.backend.Executor(executor))
+    with pytest.raises(MemoryError) as caught:
+        built["default"](DEV)
+    assert str(caught.value) == (
+        "the intermediate values of the model take 134217728 bytes: cuda(0) has no memory for a tensor of shape (134217728,) and dtype"
+        " uint8, which needs 134217728 bytes (128.0 MiB): 67108864 bytes (64.0 MiB) of 67108864 bytes (64.0 MiB) are free. Free arrays"
+        " there, or use a smaller batch. The largest are those of `fused_nn_dense` (67108864 bytes), `fused_nn_softmax` (67108864 bytes)"
+    )
+
+
+def test_inputs_of_another_device(fake: Fake) -> None:
+    built = relay.build(model(), "fake_cuda", executor=relay.backend.Executor("aot"))
+    module = graph_executor.GraphModule(built["default"](DEV))
+    module.set_input("x", nd.array(DATA, OTHER))
+    module.run()
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted(DATA), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"cuda\(1\).*cuda\(0\)|cuda\(0\).*cuda\(1\)"):
+        module.set_input_zero_copy("x", nd.array(DATA, OTHER))
+
+
+def test_runs_that_cannot_be_captured(fake: Fake) -> None:
     devices = [tvm.cpu(0), DEV]
-    built = relay.build(mod, {tvm.cpu(0): "llvm", DEV: "fake_cuda"}, executor=relay.backend.Executor("graph"))
+    choice = relay.backend.Executor("graph")
+    built = relay.build(mixed_model(), {tvm.cpu(0): "llvm", DEV: "fake_cuda"}, executor=choice)
     plain = graph_executor.GraphModule(built["default"](*devices))
     plain.run(x=DATA)
     np.testing.assert_allclose(plain.get_output(0).numpy(), -np.tanh(np.exp(DATA)), rtol=1e-5)

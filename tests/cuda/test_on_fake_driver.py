@@ -14,7 +14,9 @@ def _fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_fakes(tmp_path_factory.mktemp("cuda"))
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in HERE.glob("on_*.py")))
+@pytest.mark.parametrize(
+    "name", [*sorted(p.name for p in HERE.glob("on_*.py")), pytest.param("whole_models.py", marks=pytest.mark.slow)]
+)
 def test_devices(name: str, fakes: Path) -> None:
     options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
     done = run_beside(fakes, *options, str(HERE / name))
@@ -48,6 +50,15 @@ def test_no_driver(tmp_path: Path) -> None:
     assert (
         "Install the driver of the GPU, which contains this file, put its folder into LD_LIBRARY_PATH, or use" in said
     )
+
+
+@pytest.mark.parametrize(
+    ("program", "said"), [("tests.on_gpu", "there is no GPU to test on"), ("benchmarks", "there is no GPU to measure")]
+)
+def test_what_needs_a_gpu_says_so_and_fails(program: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / DRIVER).write_text("this is no library")
+    done = run_beside(tmp_path, "-m", program, *(["gpu"] if program == "benchmarks" else []))
+    assert done.returncode == 1 and done.stderr.startswith(said + ": ") and not done.stdout
 
 
 def test_an_old_driver(tmp_path: Path) -> None:

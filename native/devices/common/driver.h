@@ -13,6 +13,8 @@ class Driver {
   const std::string& name() const { return name_; }
   // Why the first of them could not be opened, in the loader's words, and the names of the others.
   const std::string& why() const { return why_; }
+  // The folder that the library lies in; empty if the system does not tell.
+  std::string folder() const;
   // Null where the library has no such function.
   void* symbol(const char* name) const;
   template <typename F>
@@ -22,6 +24,7 @@ class Driver {
   }
 
  private:
+  static std::string folder_of(const std::string& file) { return file.substr(0, file.find_last_of("/\\") + 1); }
   void note_failure(const std::string& name, const std::string& said) { why_ += why_.empty() ? said : ", nor " + name; }
 
   void* handle_ = nullptr;  // never closed

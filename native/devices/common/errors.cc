@@ -79,6 +79,7 @@ const char* kept(const std::string& text) {
   std::lock_guard<std::mutex> hold(lock);
   return texts->insert(text).first->c_str();
 }
+std::string kernel_text(const std::string& name, const std::string& place) { return "`" + name + "`" + (place.empty() ? "" : " (" + place + ")"); }
 std::string launch_text(const TWLaunch& l) {
   std::string text = format("blocks (%u, %u, %u), threads of a block (%u, %u, %u), %zu bytes of dynamic shared memory", l.grid[0], l.grid[1],
                             l.grid[2], l.block[0], l.block[1], l.block[2], l.shared_bytes);

@@ -17,6 +17,8 @@ std::string tensor_text(const DLTensor& t);  // "a tensor of shape (2, 3) and dt
 std::string bytes_text(uint64_t bytes);      // "1048576 bytes (1.0 MiB)"
 // A text that is kept until the process ends.
 const char* kept(const std::string& text);
+// A kernel for a message: its name, and where it comes from, "file:line", if that is known.
+std::string kernel_text(const std::string& name, const std::string& place);
 // A launch for a message: its extents, its shared memory and its arguments, in lines of their own.
 std::string launch_text(const TWLaunch& launch);
 

@@ -18,7 +18,7 @@ using CUgraphExec = struct CUgraphExecObject*;
 using CUmemoryPool = struct CUmemoryPoolObject*;
 
 enum : CUresult {
-  CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_ECC_UNCORRECTABLE = 214, CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_NO_BINARY_FOR_GPU = 209, CUDA_ERROR_ECC_UNCORRECTABLE = 214, CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222, CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_TIMEOUT = 702, CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
   CUDA_ERROR_ASSERT = 710, CUDA_ERROR_HARDWARE_STACK_ERROR = 714, CUDA_ERROR_LAUNCH_FAILED = 719, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 907
@@ -45,6 +45,14 @@ struct CUmemoryPoolProps {
 struct CUmemoryAccess {
   CUmemoryLocation location;
   int flags;                                // 3: reading and writing
+};
+
+// A tensor from which kernels copy boxes, as the driver writes it.
+struct alignas(64) CUtensorMap { uint64_t opaque[16]; };
+// Types of its elements, its swizzles, and what else is asked for.
+enum : int {
+  kMapUint8 = 0, kMapUint16 = 1, kMapUint32 = 2, kMapInt32 = 3, kMapUint64 = 4, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapFloat64 = 8, kMapBfloat16 = 9,
+  kNoInterleave = 0, kNoSwizzle = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteL2To128 = 2, kFillZeros = 0
 };
 
 // X(name, its symbol in the library, parameters)
@@ -93,6 +101,9 @@ struct CUmemoryAccess {
 
 // The same of drivers that are newer than the oldest that serves.
 #define TW_CUDA_NEWER_FUNCTIONS(X)                                                                                                            \
+  X(encode_tensor_map, cuTensorMapEncodeTiled, (CUtensorMap * map, int type, unsigned rank, void* address, const uint64_t* extents,           \
+                                                const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave,          \
+                                                int swizzle, int promotion, int fill))                                                        \
   X(launch_cooperative, cuLaunchCooperativeKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
                                                     unsigned bz, unsigned shared, CUstream stream, void** args))                              \
   X(create_pool, cuMemPoolCreate, (CUmemoryPool * pool, const CUmemoryPoolProps* props))                                                      \

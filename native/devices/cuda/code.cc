@@ -2,6 +2,7 @@
 
 #include "../common/source_lines.h"
 #include "nvrtc.h"
+#include "tensor_maps.h"
 
 namespace tw {
 namespace {
@@ -16,6 +17,15 @@ int attribute_of(const CudaKernel& kernel, int which) {
 
 std::string machine_text(const CudaDevice& device) {
   return format("%s (%s, compute capability %d.%d)", device.text().c_str(), device.name.c_str(), device.attribute(kComputeMajor), device.attribute(kComputeMinor));
+}
+
+// What to do where code and driver, or code and device, do not belong together.
+std::string remedy(CUresult code, const CudaDevice& device) {
+  const int version = cuda().version;
+  if (code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+    return format("; it is of a newer CUDA than the driver's, which is %d.%d: install a newer driver, or build with NVRTC of that version", version / 1000, version % 1000 / 10);
+  if (code == CUDA_ERROR_NO_BINARY_FOR_GPU) return format("; it is for other devices: build for -arch=sm_%d%d", device.attribute(kComputeMajor), device.attribute(kComputeMinor));
+  return "";
 }
 
 // Allows a kernel more shared memory than each has.
@@ -43,11 +53,12 @@ std::unique_ptr<CudaCode> load_code(CudaDevice& device, const std::string& form,
   if (result == CUDA_SUCCESS) return code;
   log.resize(strnlen(log.c_str(), log.size()));
   const std::string said = log.empty() ? "" : "\n" + (is_text ? with_source(log, data) : log);
-  fail("RuntimeError", "%s cannot load %s code: %s%s%s", machine_text(device).c_str(), form.c_str(), code_text(result).c_str(), fault_text(result, device).c_str(), said.c_str());
+  fail("RuntimeError", "%s cannot load %s code: %s%s%s%s", machine_text(device).c_str(), form.c_str(), code_text(result).c_str(), remedy(result, device).c_str(),
+       fault_text(result, device).c_str(), said.c_str());
 }
 
-CudaKernel* find_kernel(CudaDevice& device, CudaCode& code, const std::string& name) {
-  auto kernel = std::make_unique<CudaKernel>(CudaKernel{nullptr, kept(name), 0, 0});
+CudaKernel* find_kernel(CudaDevice& device, CudaCode& code, const std::string& name, const std::string& place) {
+  auto kernel = std::make_unique<CudaKernel>(CudaKernel{nullptr, kept(name), kept(kernel_text(name, place)), 0, 0});
   const CUresult result = cuda().find_function(&kernel->function, code.module, name.c_str());
   if (result == CUDA_ERROR_NOT_FOUND) fail("ValueError", "the code on %s has no kernel `%s`; in CUDA source it must be declared extern \"C\" __global__", device.text().c_str(), name.c_str());
   check(result, "find a kernel on", device);
@@ -63,17 +74,17 @@ void launch_kernel(CudaDevice& device, const TWLaunch& l, CUstream stream) {
   if (l.cooperative && !(cuda().launch_cooperative && device.attribute(kCooperativeLaunch)))
     fail("ValueError", "the blocks of the kernel `%s` wait for each other, but %s or its driver has no cooperative launches", kernel.name, device.text().c_str());
   const auto shared = static_cast<unsigned>(l.shared_bytes);
-  void** args = const_cast<void**>(l.args);
+  const KernelArgs args(device, l);
   const unsigned *g = l.grid, *b = l.block;
-  const CUresult code = l.cooperative ? cuda().launch_cooperative(kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], shared, stream, args)
-                                      : cuda().launch(kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], shared, stream, args, nullptr);
+  const CUresult code = l.cooperative ? cuda().launch_cooperative(kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], shared, stream, args.get())
+                                      : cuda().launch(kernel.function, g[0], g[1], g[2], b[0], b[1], b[2], shared, stream, args.get(), nullptr);
   if (code == CUDA_SUCCESS) {
-    device.last_kernel = kernel.name;
+    device.last_kernel = kernel.text;
     return;
   }
   const std::string limits = format("a block has at most %d threads on this device, and %d of this kernel, whose threads use %d registers",
                                     device.attribute(kMaxThreadsPerBlock), attribute_of(kernel, kFunctionMaxThreads), attribute_of(kernel, kFunctionRegisters));
-  fail("RuntimeError", "the kernel `%s` cannot be launched on %s: %s%s\n%s\n%s", kernel.name, device.text().c_str(), code_text(code).c_str(),
+  fail("RuntimeError", "the kernel %s cannot be launched on %s: %s%s\n%s\n%s", kernel.text, device.text().c_str(), code_text(code).c_str(),
        fault_text(code, device).c_str(), launch_text(l).c_str(), limits.c_str());
 }
 

@@ -10,7 +10,8 @@ namespace tw {
 
 struct CudaKernel {
   CUfunction function;
-  const char* name;         // which is kept until the process ends
+  const char* name;         // which is kept until the process ends, as what follows
+  const char* text;         // for messages
   size_t declared_shared;   // bytes
   size_t allowed_shared;    // bytes of dynamic shared memory that it may be launched with
 };
@@ -22,7 +23,7 @@ struct CudaCode {
 
 // form: "ptx", "cubin", "fatbin", or "cuda": source, which NVRTC compiles.
 std::unique_ptr<CudaCode> load_code(CudaDevice& device, const std::string& form, std::string data);
-CudaKernel* find_kernel(CudaDevice& device, CudaCode& code, const std::string& name);
+CudaKernel* find_kernel(CudaDevice& device, CudaCode& code, const std::string& name, const std::string& place);
 void launch_kernel(CudaDevice& device, const TWLaunch& launch, CUstream stream);
 
 }  // namespace tw

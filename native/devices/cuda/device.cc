@@ -59,8 +59,9 @@ Current::~Current() {
 std::string fault_text(CUresult code, const CudaDevice& device) {
   if (!is_fatal(code)) return "";
   const char* kernel = device.last_kernel.load();
-  return (kernel ? format("; the last kernel that it was given is `%s`", kernel) : std::string()) +
-         format("; %s can do nothing more in this process, start a new one for it; other devices go on", device.text().c_str());
+  return (kernel ? format("; the last kernel that it was given is %s", kernel) : std::string()) +
+         format("; %s can do nothing more in this process, start a new one for it; other devices go on", device.text().c_str()) +
+         (code == CUDA_ERROR_ILLEGAL_ADDRESS ? ". Compiled with the option tir.instrument_bound_checkers, kernels say which access is outside, and its line" : "");
 }
 
 void check(CUresult code, const char* what, const CudaDevice& device) {

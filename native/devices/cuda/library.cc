@@ -85,8 +85,8 @@ const TWDeviceAPI kTable = {
         check(cuda().unload_module(last->module), "unload code of", d);
       });
     },
-    [](void*, DLDevice id, void* code, const char* name, void** result) {
-      return handle(id, result, [&](CudaDevice& d) { return find_kernel(d, *static_cast<CudaCode*>(code), name); });
+    [](void*, DLDevice id, void* code, const char* name, const char* place, void** result) {
+      return handle(id, result, [&](CudaDevice& d) { return find_kernel(d, *static_cast<CudaCode*>(code), name, place); });
     },
     [](void*, DLDevice id, const TWLaunch* launch, void* stream) { return run(id, [&](CudaDevice& d) { launch_kernel(d, *launch, stream_of(stream)); }); },
     [](void*, DLDevice id, void** result) {

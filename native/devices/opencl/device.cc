@@ -116,7 +116,7 @@ void OpenCLDevice::finish(void* stream) {
   for (cl_command_queue q : queues) {
     const cl_int code = cl().finish(q);
     const char* kernel = last_kernel.load();
-    if (code) fail("RuntimeError", "%s fails: %s%s", text().c_str(), code_text(code).c_str(), kernel ? format("; the last kernel that it was given is `%s`", kernel).c_str() : "");
+    if (code) fail("RuntimeError", "%s fails: %s%s", text().c_str(), code_text(code).c_str(), kernel ? format("; the last kernel that it was given is %s", kernel).c_str() : "");
   }
 }
 

@@ -63,8 +63,8 @@ const TWDeviceAPI kTable = {
       return run(id, [&](OpenCLDevice& d) { *result = build_program(d, form, std::string(static_cast<const char*>(data), bytes)).release(); });
     },
     [](void*, DLDevice, void* code) { return delete static_cast<Program*>(code), 0; },
-    [](void*, DLDevice id, void* code, const char* name, void** result) {
-      return run(id, [&](OpenCLDevice& d) { *result = find_kernel(d, *static_cast<Program*>(code), name); });
+    [](void*, DLDevice id, void* code, const char* name, const char* place, void** result) {
+      return run(id, [&](OpenCLDevice& d) { *result = find_kernel(d, *static_cast<Program*>(code), name, place); });
     },
     [](void*, DLDevice id, const TWLaunch* launch, void* stream) { return run(id, [&](OpenCLDevice& d) { launch_kernel(d, *launch, stream); }); },
     [](void*, DLDevice id, void** result) { return run(id, [&](OpenCLDevice&) { *result = new Event; }); },

@@ -55,10 +55,11 @@ std::unique_ptr<Program> build_program(OpenCLDevice& device, const std::string& 
        with_source(build_log(device, made->program), source).c_str());
 }
 
-Kernel* find_kernel(OpenCLDevice& device, Program& program, const std::string& name) {
+Kernel* find_kernel(OpenCLDevice& device, Program& program, const std::string& name, const std::string& place) {
   auto made = std::make_unique<Kernel>();
   cl_int code = CL_SUCCESS;
   made->name = kept(name);
+  made->text = kept(kernel_text(name, place));
   made->kernel = cl().create_kernel(program.program, name.c_str(), &code);
   if (code == CL_INVALID_KERNEL_NAME) fail("ValueError", "the code on %s has no kernel `%s`", device.text().c_str(), name.c_str());
   check(code, "find a kernel on", device);
@@ -76,15 +77,15 @@ void launch_kernel(OpenCLDevice& device, const TWLaunch& l, void* stream) {
   set_args(device, kernel, l);
   const cl_int code = cl().launch(device.queue(stream), kernel.kernel, 3, nullptr, all, group, 0, nullptr, nullptr);
   if (code == CL_SUCCESS) {
-    device.last_kernel = kernel.name;
+    device.last_kernel = kernel.text;
     return;
   }
   size_t most = 0;
   cl_ulong local = 0;
   cl().kernel_on(kernel.kernel, device.device, CL_KERNEL_GROUP_SIZE, sizeof most, &most, nullptr);
   cl().kernel_on(kernel.kernel, device.device, CL_KERNEL_LOCAL_MEMORY, sizeof local, &local, nullptr);
-  fail("RuntimeError", "the kernel `%s` cannot be launched on %s: %s\n%s\na block has at most %zu threads on this device, and %zu of this kernel; it uses %s of local memory, of %s",
-       kernel.name, device.text().c_str(), code_text(code).c_str(), launch_text(l).c_str(), device.number_of<size_t>(CL_DEVICE_GROUP_SIZE), most,
+  fail("RuntimeError", "the kernel %s cannot be launched on %s: %s\n%s\na block has at most %zu threads on this device, and %zu of this kernel; it uses %s of local memory, of %s",
+       kernel.text, device.text().c_str(), code_text(code).c_str(), launch_text(l).c_str(), device.number_of<size_t>(CL_DEVICE_GROUP_SIZE), most,
        bytes_text(local).c_str(), bytes_text(device.number_of<cl_ulong>(CL_DEVICE_LOCAL_MEMORY)).c_str());
 }
 

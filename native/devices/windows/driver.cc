@@ -12,6 +12,10 @@ Driver::Driver(const std::vector<std::string>& names) {
     note_failure(name, "error " + std::to_string(GetLastError()) + " of Windows");
   }
 }
+std::string Driver::folder() const {
+  char file[MAX_PATH] = "";
+  return GetModuleFileNameA(static_cast<HMODULE>(handle_), file, sizeof file) ? folder_of(file) : "";
+}
 void* Driver::symbol(const char* name) const { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(handle_), name)); }
 
 }  // namespace tw

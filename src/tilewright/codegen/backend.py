@@ -20,6 +20,7 @@ from tilewright.target.kinds import kind_named
 
 if TYPE_CHECKING:
     from tilewright.ir.transform import Pass
+    from tilewright.te import Schedule, Tensor
     from tilewright.tir import PrimFunc
 
 AOT = "aot"
@@ -114,6 +115,11 @@ class BackEnd(ABC):
     def host(self, target: Target) -> Target:
         """The target of the functions that this process calls. It differs from `target` for kinds of devices."""
         return target
+
+    def schedule(self, outputs: Sequence[Tensor], target: Target) -> Schedule | None:
+        """The schedule of a kernel of a model that computes these tensors, for back ends that schedule kernels themselves. None: the
+        `rules` do, or kernels stay as operators define them."""
+        return None
 
     def launched(self, objects: Sequence[bytes], target: Target) -> tuple[list[bytes], list[Any]]:
         """(objects for the linker, modules that the library imports), made of the objects of kernels."""

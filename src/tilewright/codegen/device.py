@@ -16,11 +16,13 @@ from tilewright.codegen.backend import GPU_RULES, BackEnd, Code, Loaded, back_en
 from tilewright.codegen.performance.limits import check_limits
 from tilewright.codegen.resources import Resources
 from tilewright.ir import BaseFunc, CallingConv, IRModule
+from tilewright.ir.span import Span
 from tilewright.runtime import Device
 from tilewright.runtime.device_module import LaunchedKernel, device_module
 from tilewright.support.object_kind import ObjectKind
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
+from tilewright.tir.transform.function.device_asserts import ASSERTS
 
 
 class DeviceBackEnd(BackEnd):
@@ -79,7 +81,7 @@ class DeviceBackEnd(BackEnd):
             linked.append(rest[:size])
             if head["kernels"]:
                 code, kernels = forms.setdefault(head["form"], ([], []))
-                kernels += [LaunchedKernel(k[0], tuple(k[1]), tuple(k[2]), len(code)) for k in head["kernels"]]
+                kernels += [LaunchedKernel(*k)._replace(code=len(code)) for k in head["kernels"]]
                 code.append(rest[size:])
         name = device_name(target)
         return linked, [device_module(name, form, code, kernels) for form, (code, kernels) in forms.items()]
@@ -140,10 +142,22 @@ def split(mod: IRModule) -> tuple[IRModule, IRModule]:
 
 
 def launched_kernel(func: Any) -> LaunchedKernel:
-    """The symbol, the types of arguments and the launch parameters of a kernel."""
+    """What a launch needs to know of a kernel. The report of its assertions is no argument: the runtime gives it."""
     assert isinstance(func, PrimFunc)
-    args = tuple(["handle" if p.dtype.code == "handle" else str(p.dtype) for p in func.params])
-    return LaunchedKernel(str(func.attrs["global_symbol"]), args, tuple(func.attrs["tir.kernel_launch_params"]))
+    asserts = _plain(func.attrs.get(ASSERTS, ()))
+    params = func.params[:-1] if asserts else func.params
+    args = tuple(["handle" if p.dtype.code == "handle" else str(p.dtype) for p in params])
+    maps = _plain(func.attrs.get("tir.tensor_maps", ()))
+    name, launch = str(func.attrs["global_symbol"]), tuple(func.attrs["tir.kernel_launch_params"])
+    place = f"{func.span.source_name.name}:{func.span.line}" if isinstance(func.span, Span) else ""
+    return LaunchedKernel(name, args, launch, maps=maps, asserts=asserts, place=place)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it."""
+    if isinstance(value, (str, int)):
+        return value
+    return value.value if hasattr(value, "value") else [_plain(x) for x in value]
 
 
 def device_name(target: Target) -> str:

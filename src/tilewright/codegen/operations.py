@@ -136,6 +136,7 @@ INTRINSICS = Operations[str](
             "byte_offset": "handle_add_byte_offset",
             "is_null": "isnullptr",
             "extern": "call_extern call_pure_extern",
+            "atomic_add": "atomic_add",
             "llvm": "call_llvm_intrin call_llvm_pure_intrin",
             "prefetch": "prefetch",
             "nothing": "tvm_storage_sync assume start_profile_intrinsic end_profile_intrinsic",
@@ -167,7 +168,6 @@ THREADS = Operations[str](
             "barrier": "tvm_storage_sync",
             "shuffle_by": "tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down",
             "active_mask": "tvm_warp_activemask",
-            "atomic_add": "atomic_add",
             "likely": "likely ignore_loop_partition tvm_thread_invariant",
         }.items()
         for intrinsic in intrinsics.split()

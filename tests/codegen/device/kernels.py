@@ -251,6 +251,14 @@ def histogram() -> tir.PrimFunc:
     return count
 
 
+@kernel
+def checked() -> tir.PrimFunc:
+    """Indices that are data, and checks that they are in bounds."""
+    index, table = te.placeholder((1000,), "int32", name="index"), te.placeholder((16,), name="table")
+    y = te.compute((1000,), lambda i: table[index[i]], name="Y")
+    return scheduled([index, table, y], lambda s: over_threads(s, "Y"))
+
+
 def on_matrix_units(scope: str) -> tir.PrimFunc:
     """A product of float16: a warp computes a tile of 16 x 16."""
     a, b = te.placeholder((64, 64), "float16", name="A"), te.placeholder((64, 64), "float16", name="B")
@@ -310,7 +318,10 @@ def asynchronous_pipeline() -> tir.PrimFunc:
     return func
 
 
-OPTIONS: dict[str, dict[str, Any]] = {"asynchronous_pipeline": {"tir.use_async_copy": True}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "asynchronous_pipeline": {"tir.use_async_copy": True},
+    "checked": {"tir.instrument_bound_checkers": True},
+}
 """Options of the pass context for kernels that need some."""
 ONLY_CUDA = ("wmma_matmul", "wmma_dynamic_shared", "asynchronous_pipeline")
 

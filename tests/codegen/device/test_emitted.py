@@ -107,6 +107,21 @@ def test_calls() -> None:
     ]
 
 
+def test_barriers_below_assertions() -> None:
+    """A thread whose assertion fails comes to the barrier too."""
+
+    @T.prim_func
+    def func(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def]
+        for t in T.thread_binding(64, thread="threadIdx.x"):
+            assert x[t] > T.float32(0), "positive"
+            T.evaluate(T.call_extern("int32", "__syncthreads"))
+            y[t] = x[63 - t]
+
+    assert (
+        text_of(func, "cuda").rstrip().endswith("\n  }\n  __syncthreads();\n  y[threadIdx_x] = x[63 - threadIdx_x];\n}")
+    )
+
+
 def test_sixty_four_bits() -> None:
     @T.prim_func
     def func(x: T.Buffer((T.int64(8589934592),), "int8"), y: T.Buffer((64,), "int8")):  # type: ignore[no-untyped-def]

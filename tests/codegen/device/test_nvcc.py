@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.codegen.source.cuda import nvrtc
 from tilewright.contrib import nvcc
+from tilewright.support.cuda_files import toolkits
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -42,7 +43,7 @@ def test_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert nvcc.find_libdevice_path("sm_80").endswith("libdevice.10.bc")
     assert nvcc.callback_libdevice_path("sm_80") == nvcc.find_libdevice_path("sm_80")
     monkeypatch.delenv("CUDA_HOME", raising=False)
-    assert next(nvrtc.toolkits()) == tmp_path
+    assert next(toolkits()) == tmp_path
 
 
 def test_callback(monkeypatch: pytest.MonkeyPatch) -> None:

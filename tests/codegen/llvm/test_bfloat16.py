@@ -114,8 +114,8 @@ MASKED = """
 def main(A: T.Buffer((16,), "bfloat16"), B: T.Buffer((18,), "bfloat16")):
     inside = T.Ramp(0, 1, 18) < T.Broadcast(16, 18)
     B[0:18] = T.Select(
-        inside, A.vload([T.Ramp(0, 1, 18)], predicate=inside), T.Broadcast(T.bfloat16(0.0), 18)
-    ) * T.Broadcast(T.bfloat16(-1.0), 18) + T.Broadcast(T.bfloat16(1.0), 18)
+        inside, A.vload([T.Ramp(0, 1, 18)], predicate=inside), T.Broadcast(T.bfloat16(0), 18)
+    ) * T.Broadcast(T.bfloat16(-1), 18) + T.Broadcast(T.bfloat16(1), 18)
 """
 
 

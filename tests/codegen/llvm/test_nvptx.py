@@ -9,6 +9,7 @@ import pytest
 import tilewright as tvm
 from tests.codegen.device.kernels import elementwise, source
 from tilewright import tir
+from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 
 TARGET = "nvptx -mcpu=sm_80"
@@ -37,6 +38,21 @@ def test_shuffles() -> None:
 )
 def test_kernels(name: str) -> None:
     assert ".visible .entry" in source(name, TARGET)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("int32", "u32"), ("int64", "u64"), ("float32", "f32")])
+def test_atomic_additions(dtype: str, kind: str) -> None:
+    @T.prim_func
+    def count(total: T.Buffer((1,), dtype)):  # type: ignore[no-untyped-def]
+        for _ in T.thread_binding(32, thread="threadIdx.x"):
+            T.evaluate(T.atomic_add(T.address_of(total[0]), T.Cast(dtype, 1), dtype=dtype))
+
+    text = str(tvm.build(count, target=TARGET).imported_modules[0].get_source())
+    assert re.search(rf"\b(atom|red)\.\S*add\.{kind}", text), text
+
+
+def test_checks_count_themselves() -> None:
+    assert re.search(r"\batom\.\S*add\.u32", source("checked", TARGET))
 
 
 def test_what_there_is_not() -> None:

@@ -16,11 +16,12 @@ from tests.codegen.device.random_kernels import programs as random_programs
 from tests.codegen.performance.kernels import transpose
 from tilewright.codegen.backend import back_end_of
 from tilewright.codegen.performance.kernel_report import KernelReport
-from tilewright.codegen.source.cuda.nvrtc import include_folders, nvrtc
+from tilewright.codegen.source.cuda.nvrtc import nvrtc
 from tilewright.driver.kernel_reports import kernel_reports
 from tilewright.ir.transform import PassContext
 from tilewright.relay.backend.kernel_reports import model_kernel_reports
 from tilewright.runtime.linking.c_source import compiler_command
+from tilewright.support.cuda_files import include_folders, packages
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -29,11 +30,12 @@ ARCHES = ("sm_75", "sm_80", "sm_90a", "sm_100a")
 
 def within_limits(found: KernelReport, target: Target) -> None:
     """A block fits, and the compiler has as much static shared memory as the analysis counts: it aligns each array to at most 16 bytes, and
-    leaves out what is not used."""
+    leaves out what is not used. Dynamic memory for swizzled tiles of warpgroups begins at a multiple of 1024, behind barriers."""
     gpu, used = target.gpu, found.resources
     assert used is not None and 0 < used.registers <= gpu.max_registers_per_thread
     assert found.occupancy.blocks >= 1, found.name
-    assert used.shared_memory <= found.static_shared + 16 * 8, found.name
+    slack = 1024 if gpu.has_wgmma and found.dynamic_shared else 16 * 8
+    assert used.shared_memory <= found.static_shared + slack, found.name
     assert used.shared_memory + found.dynamic_shared <= gpu.shared_memory_per_block_optin
 
 
@@ -108,7 +110,7 @@ def test_static_shared_memory_is_the_compilers() -> None:
 def test_ptx_of_llvm() -> None:
     """The same kernel by NVRTC and by LLVM and ptxas."""
     for name in KERNELS:
-        if name in (*ONLY_CUDA, "int8_dot", "histogram", "symbolic"):
+        if name in (*ONLY_CUDA, "int8_dot", "symbolic"):
             continue
         (found,) = kernel_reports(KERNELS[name](), "nvptx -mcpu=sm_80")
         within_limits(found, Target("nvptx -mcpu=sm_80"))
@@ -161,7 +163,9 @@ int main() {
 
 def test_occupancy_is_that_of_the_calculator(tmp_path: Path) -> None:
     """Random kernels on every architecture, beside NVIDIA's header."""
-    folder = next(f for f in (*include_folders(), *_packages()) if (f / "cuda_occupancy.h").exists())
+    folder = next(
+        f for f in (*include_folders(), *[p / "include" for p in packages()]) if (f / "cuda_occupancy.h").exists()
+    )
     (tmp_path / "c.cc").write_text(CALCULATOR)
     command = [*compiler_command("c++"), "-w", f"-I{folder}", str(tmp_path / "c.cc"), "-o", str(tmp_path / "c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -182,9 +186,3 @@ def test_occupancy_is_that_of_the_calculator(tmp_path: Path) -> None:
     theirs = [int(line) for line in said.stdout.split()]
     assert len(theirs) == len(ours)
     assert [(a, o, t) for a, o, t in zip(asked, ours, theirs, strict=True) if o != t] == []
-
-
-def _packages() -> list[Path]:
-    from tilewright.codegen.source.cuda.nvrtc import packages
-
-    return [p / "include" for p in packages()]

@@ -9,11 +9,15 @@ import pytest
 
 from tests.codegen.device.kernels import KERNELS
 from tests.codegen.performance.kernels import copies, of_one_warp, panels, transpose
+from tests.scheduling.gpu.test_products import matmul
 from tilewright import tir
 from tilewright.codegen.performance.kernel_report import KernelReport
 from tilewright.codegen.performance.memory import AccessReport
 from tilewright.driver.kernel_reports import kernel_reports
+from tilewright.scheduling.kernel_plan import KernelPlan
+from tilewright.scheduling.whole_kernel import scheduled
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 
 A100 = "cuda -arch=sm_80"
 
@@ -217,6 +221,21 @@ def test_bulk_copies() -> None:
 
     found = report(of_one_warp(body, s=(256, "float32", "shared")), "cuda -arch=sm_90a")
     assert {(a.memory, a.requests, a.per_request) for a in found.accesses} == {("global", 1, 32), ("shared", 1, 8)}
+
+
+def test_products_of_warpgroups() -> None:
+    """A block of 128 x 128 copies 16 KiB of both operands in each of 8 steps; two warpgroups read 64 + 128 rows in 32 products."""
+    func, target = matmul(256, 256, 512, "float16", "float32"), "cuda -arch=sm_90a -model=h200"
+    made = scheduled(func, Target(target), KernelPlan(target, {"C.warpgroups": [128, 128, 64, 4, 128]}))
+    (found,) = kernel_reports(made.mod, target, compiled=False)
+    assert found.complete and found.flops == 2 * 256 * 256 * 512
+    copies = {
+        a.buffer: (a.requests, a.per_request) for a in found.accesses if a.kind == "bulk" and a.memory == "global"
+    }
+    assert copies == dict.fromkeys(("A_map", "B_map"), (4 * 8, 16384 / 32))
+    reads = [(a.requests, a.per_request) for a in found.accesses if a.kind == "wgmma"]
+    assert reads == [(4 * 2 * 32, 128 * 32 / 128), (4 * 2 * 32, 64 * 32 / 128)]
+    assert found.unique_bytes == 2 * 256 * 512 * 2 + 256 * 256 * 4
 
 
 # --- work, launches, reuse

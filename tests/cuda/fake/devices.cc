@@ -13,7 +13,7 @@ FAKE Result cuInit(unsigned) {
 FAKE Result cuDriverGetVersion(int* version) { return *version = 12040, kSuccess; }
 FAKE Result cuGetErrorName(Result code, const char** text) {
   static const std::map<Result, const char*> names = {
-      {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {100, "CUDA_ERROR_NO_DEVICE"}, {218, "CUDA_ERROR_INVALID_PTX"}, {400, "CUDA_ERROR_INVALID_HANDLE"},
+      {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {100, "CUDA_ERROR_NO_DEVICE"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {218, "CUDA_ERROR_INVALID_PTX"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"}, {400, "CUDA_ERROR_INVALID_HANDLE"},
       {500, "CUDA_ERROR_NOT_FOUND"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
       {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"}, {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
   auto found = names.find(code);
@@ -30,12 +30,12 @@ FAKE Result cuGetErrorString(Result code, const char** text) {
 FAKE Result cuDeviceGetCount(int* count) { return *count = state().settings["devices"], kSuccess; }
 FAKE Result cuDeviceGet(int* device, int number) { return *device = number + 10, kSuccess; }
 FAKE Result cuDeviceGetName(char* name, int bytes, int device) { return snprintf(name, static_cast<size_t>(bytes), "Fake GPU %d", device - 10), kSuccess; }
-FAKE Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kRoom, kSuccess; }
+FAKE Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = room(), kSuccess; }
 FAKE Result cuDeviceGetAttribute(int* value, int which, int) {
   auto& set = state().settings;
   const std::map<int, int> values = {
       {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {8, kSharedOfAll}, {10, 32}, {12, 65536}, {13, 1410000}, {16, 108}, {38, 40 << 20}, {75, set["major"]}, {76, set["minor"]},
-      {95, set["cooperative"]}, {97, kSharedOptIn}, {115, set["pools"]}};
+      {95, set["cooperative"]}, {97, set["shared"]}, {115, set["pools"]}};
   auto found = values.find(which);
   return found == values.end() ? kInvalidValue : (*value = found->second, kSuccess);
 }
@@ -58,7 +58,7 @@ FAKE Result cuCtxSynchronize() {
 namespace {
 Result allocate(Address* data, size_t bytes, int device) {
   Context& c = state().contexts[device];
-  if (c.used + bytes > kRoom) return kOutOfMemory;
+  if (c.used + bytes > room()) return kOutOfMemory;
   c.used += bytes;
   *data = reinterpret_cast<Address>(std::aligned_alloc(256, (bytes + 255) & ~size_t{255})) + kShift;
   memset(real(*data), 0xA5, bytes);
@@ -78,8 +78,8 @@ Result release(Address data) {
 FAKE Result cuMemGetInfo_v2(size_t* available, size_t* total) {
   const auto held = hold();
   if (const Result code = enter("cuMemGetInfo_v2")) return code;
-  *total = kRoom;
-  *available = kRoom - current.back()->used;
+  *total = room();
+  *available = room() - current.back()->used;
   return kSuccess;
 }
 FAKE Result cuMemAlloc_v2(Address* data, size_t bytes) {

@@ -9,9 +9,18 @@ using namespace fake;
 
 namespace {
 
+// A tensor map as this driver writes it.
+struct alignas(64) TensorMap {
+  uint64_t address, extents[5], strides[4];
+  uint32_t box[5];
+  uint8_t type, rank, swizzle, promotion;
+};
+static_assert(sizeof(TensorMap) == 128, "of the size of a CUtensorMap");
+
 struct Launch {
   unsigned grid[3], block[3], shared;
   std::vector<uint64_t> args;
+  std::vector<TensorMap> maps = {};
   template <typename T>
   T arg(size_t i) const {
     T value;
@@ -22,10 +31,11 @@ struct Launch {
   T* pointer(size_t i) const { return reinterpret_cast<T*>(real(args[i])); }
 };
 struct Kernel {
-  std::string kinds;  // h: an address, n: a number
+  std::string kinds;  // h: an address, n: a number, m: a tensor map
   std::function<Result(const Launch&)> run;
 };
 
+// Those of PTX that are not here do nothing.
 const std::map<std::string, Kernel> kernels = {
     // (x, y, factor, n): y[i] = x[i] * factor
     {"scale", {"hhnn", [](const Launch& l) {
@@ -41,11 +51,23 @@ const std::map<std::string, Kernel> kernels = {
        }
        return kSuccess;
      }}},
+    // (x as a tensor map, y): y has the first element of x, and what the map says
+    {"boxed", {"mh", [](const Launch& l) {
+       const TensorMap& map = l.maps.at(0);
+       float* y = l.pointer<float>(1);
+       *y++ = *reinterpret_cast<float*>(real(map.address));
+       for (int d = 0; d < map.rank; ++d) *y++ = static_cast<float>(map.extents[d]);
+       for (int d = 0; d + 1 < map.rank; ++d) *y++ = static_cast<float>(map.strides[d]);
+       for (int d = 0; d < map.rank; ++d) *y++ = static_cast<float>(map.box[d]);
+       *y++ = map.type;
+       *y++ = map.swizzle;
+       return kSuccess;
+     }}},
     // (x): an access outside of memory
     {"stray", {"h", [](const Launch&) { return kIllegalAddress; }}}};
 
 std::string kinds_of(const Function& f) {
-  if (!f.native) return kernels.at(f.name).kinds;
+  if (!f.native) return kernels.count(f.name) ? kernels.at(f.name).kinds : "";
   return static_cast<const char*>(dlsym(f.module->library, (f.name + "__kinds").c_str()));
 }
 
@@ -72,7 +94,11 @@ Result launch(const char* name, Function* f, Launch l, Stream* stream, void** ar
   for (size_t i = 0; i < kinds.size(); ++i) {
     uint64_t value;
     memcpy(&value, args[i], sizeof value);
-    if (kinds[i] == 'h' && !is_inside(value, 1, current.back()->device)) return kInvalidValue;
+    if (kinds[i] == 'm') {
+      if (reinterpret_cast<uintptr_t>(args[i]) % alignof(TensorMap)) return kInvalidValue;
+      l.maps.push_back(*static_cast<TensorMap*>(args[i]));
+    }
+    if (kinds[i] != 'n' && !is_inside(value, 1, current.back()->device)) return kInvalidValue;
     l.args.push_back(value);
   }
   Context* context = current.back();
@@ -80,7 +106,8 @@ Result launch(const char* name, Function* f, Launch l, Stream* stream, void** ar
   const Function kernel = {f->name, f->module, f->native, f->dynamic};
   return give(stream, [=] {
     context->clock += l.grid[0] * l.grid[1] * l.grid[2];
-    return kernel.native ? run_native(kernel, l, kinds) : kernels.at(kernel.name).run(l);
+    if (kernel.native) return run_native(kernel, l, kinds);
+    return kernels.count(kernel.name) ? kernels.at(kernel.name).run(l) : kSuccess;
   });
 }
 
@@ -131,10 +158,30 @@ FAKE Result cuModuleGetFunction(Function** function, Module* module, const char*
   made->name = name;
   made->module = module;
   if (module->library) made->native = dlsym(module->library, name);
-  else if (module->text.find(std::string(".entry ") + name + "(") == std::string::npos || !kernels.count(name)) return kNotFound;
+  else if (module->text.find(std::string(".entry ") + name + "(") == std::string::npos) return kNotFound;
   if (module->library && !made->native) return kNotFound;
   *function = made.get();
   module->functions.push_back(std::move(made));
+  return kSuccess;
+}
+FAKE Result cuTensorMapEncodeTiled(TensorMap* map, int type, unsigned rank, void* address, const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
+                                   const uint32_t* steps, int interleave, int swizzle, int promotion, int fill) {
+  const auto held = hold();
+  if (const Result code = enter("cuTensorMapEncodeTiled")) return code;
+  if (reinterpret_cast<uintptr_t>(map) % alignof(TensorMap) || rank < 1 || rank > 5 || interleave || fill || reinterpret_cast<uintptr_t>(address) % 16) return kInvalidValue;
+  *map = {};
+  map->address = reinterpret_cast<uintptr_t>(address);
+  map->type = static_cast<uint8_t>(type);
+  map->rank = static_cast<uint8_t>(rank);
+  map->swizzle = static_cast<uint8_t>(swizzle);
+  map->promotion = static_cast<uint8_t>(promotion);
+  for (unsigned d = 0; d < rank; ++d) {
+    if (steps[d] != 1 || !extents[d] || !box[d] || box[d] > 256) return kInvalidValue;
+    map->extents[d] = extents[d];
+    map->box[d] = box[d];
+    if (d + 1 < rank && strides[d] % 16) return kInvalidValue;
+    if (d + 1 < rank) map->strides[d] = strides[d];
+  }
   return kSuccess;
 }
 FAKE Result cuFuncGetAttribute(int* value, int which, Function*) {
@@ -145,7 +192,7 @@ FAKE Result cuFuncGetAttribute(int* value, int which, Function*) {
 FAKE Result cuFuncSetAttribute(Function* function, int which, int value) {
   const auto held = hold();
   if (const Result code = enter("cuFuncSetAttribute")) return code;
-  if (which != 8 || value > kSharedOptIn) return kInvalidValue;
+  if (which != 8 || value > state().settings["shared"]) return kInvalidValue;
   return function->dynamic = value, kSuccess;
 }
 FAKE Result cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Stream* stream, void** args, void**) {

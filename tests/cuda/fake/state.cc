@@ -7,6 +7,7 @@ State& state() {
   return *all;
 }
 thread_local Contexts current;
+size_t room() { return static_cast<size_t>(state().settings["room"]) << 20; }
 
 Result enter(const char* name, bool needs_context) {
   State& s = state();

@@ -23,8 +23,8 @@ enum : Result {
 };
 
 constexpr Address kShift = Address{1} << 62;  // no address of the CPU
-constexpr int kMostDevices = 2, kSharedOfAll = 48 << 10, kSharedOptIn = 96 << 10;
-constexpr size_t kRoom = size_t{64} << 20;
+constexpr int kMostDevices = 2, kSharedOfAll = 48 << 10;
+size_t room();  // bytes of a device
 
 struct Event {
   bool timed = false, recorded = false;
@@ -63,7 +63,7 @@ struct State {
   std::recursive_mutex lock;
   std::vector<std::string> calls;
   std::map<std::string, Result> refused;            // what the next call of a function answers
-  std::map<std::string, int> settings = {{"devices", 2}, {"pools", 1}, {"peers", 1}, {"major", 8}, {"minor", 0}, {"cooperative", 1}};
+  std::map<std::string, int> settings = {{"devices", 2}, {"pools", 1}, {"peers", 1}, {"major", 8}, {"minor", 0}, {"cooperative", 1}, {"shared", 96 << 10}, {"room", 64}};
   Context contexts[kMostDevices] = {Context(0), Context(1)};
   Stream defaults[kMostDevices] = {Stream(&contexts[0]), Stream(&contexts[1])};
   std::map<Address, std::pair<size_t, int>> blocks; // bytes and device, by address

@@ -76,13 +76,33 @@ kernel("transpose_half", lambda x: topi.transpose(x, (1, 0)), (40, 70), dtype="f
 kernel("transpose_int8", lambda x: topi.transpose(x, (1, 0)), (40, 33), dtype="int8")
 kernel("transpose_and_add", lambda x, y: topi.add(topi.transpose(nn.relu(x), (1, 0)), y), (40, 33), (33, 40))
 for n, shape in enumerate(
-    [(6, 256), (3, 7), (5, 37), (4, 250), (3, 200), (2, 1000), (3, 197), (1, 3466), (2, 4096), (2, 3, 1, 96)]
+    [
+        (6, 256),
+        (3, 7),
+        (5, 37),
+        (4, 250),
+        (3, 200),
+        (2, 1000),
+        (3, 197),
+        (1, 3466),
+        (2, 4096),
+        (2, 3, 1, 96),
+        (64, 16),
+        (32, 10),
+    ]
 ):
     kernel(f"softmax{n}", nn.softmax, shape)
 kernel("softmax_relu", lambda x: nn.softmax(nn.relu(x)), (4, 128))
 kernel("softmax_of_columns", lambda x: nn.softmax(x, axis=1), (2, 40, 33))
 kernel("softmax_half", lambda x: topi.cast(nn.softmax(wide(x)), "float16"), (4, 512), dtype="float16")
 kernel("softmax_masked", lambda x, m: nn.softmax(topi.add(topi.multiply(x, x), m)), (2, 3, 64), (3, 64))
+kernel(
+    "attention",
+    lambda q, k, v: nn.attention(q, k, v, scale=0.2, causal=True, past=9),
+    (1, 8, 16),
+    (1, 20, 16),
+    (1, 20, 16),
+)
 kernel("log_softmax", nn.log_softmax, (4, 256))
 kernel("log_softmax_odd", nn.log_softmax, (3, 119))
 kernel("layer_norm", lambda x, g, b: nn.layer_norm(x, g, b, -1), (6, 256), (256,), (256,))
@@ -110,6 +130,23 @@ kernel("argmin_odd", lambda x: topi.argmin(x, axis=1), (3, 131))
 kernel("argmax_of_columns", lambda x: topi.argmax(x, axis=0), (64, 5))
 kernel("max_pool", lambda x: nn.pool2d(x, [3, 3], [2, 2], [1, 1], [1, 1, 1, 1], "max"), (1, 2, 9, 9))
 kernel("avg_pool", lambda x: nn.pool2d(x, [2, 2], [2, 2], [1, 1], [0, 0, 0, 0], "avg"), (2, 3, 8, 8))
+kernel(
+    "max_pool_nhwc", lambda x: nn.pool2d(x, [3, 3], [1, 1], [1, 1], [1, 1, 1, 1], "max", False, "NHWC"), (1, 8, 9, 12)
+)
+kernel("depthwise", lambda x, w: nn.relu(nn.depthwise_conv2d_nchw(x, w, 1, 1, 1)), (1, 3, 8, 13), (3, 1, 3, 3))
+kernel("depthwise_stride", lambda x, w: nn.depthwise_conv2d_nchw(x, w, 2, 2, 1), (2, 3, 11, 9), (3, 2, 5, 5))
+kernel("depthwise_dilated", lambda x, w: nn.depthwise_conv2d_nchw(x, w, 1, 2, 2), (1, 2, 8, 9), (2, 1, 3, 3))
+kernel(
+    "depthwise_nhwc",
+    lambda x, w, b: topi.add(nn.depthwise_conv2d_nhwc(x, w, 1, 1, 1), b),
+    (1, 6, 8, 12),
+    (3, 3, 12, 1),
+    (12,),
+)
+kernel(
+    "depthwise_nhwc_half", lambda x, w: topi.cast(nn.relu(nn.depthwise_conv2d_nhwc(x, w, 2, 1, 1, out_dtype="float32")), "float16"),
+    (1, 9, 8, 16), (3, 3, 16, 1), dtype="float16",
+)  # fmt: skip
 kernel("global_pool", lambda x: nn.global_pool(x, "avg"), (2, 3, 7, 9))
 kernel("adaptive_pool", lambda x: nn.adaptive_pool(x, [3, 4], "avg"), (1, 2, 9, 13))
 kernel("cumsum", lambda x: topi.cumsum(x, axis=1), (3, 70))
@@ -124,6 +161,22 @@ kernel("topk", lambda x: list(topi.topk(x, 5, 1)), (3, 40))
 kernel("topk_one", lambda x: topi.topk(x, 1, 1, "values"), (3, 7))
 kernel("scatter_nd", lambda x, i, u: topi.scatter_nd(x, i, u, "add"), (9, 6), (1, 5, "int32"), (5, 6))
 kernel("scatter_elements", lambda x, i, u: topi.scatter_elements(x, i, u, 1), (4, 9), (4, 3, "int32"), (4, 3))
+kernel("scatter_nd_mean", lambda x, i, u: topi.scatter_nd(x, i, u, "mean"), (5, 3, 4), (2, 7, "int32"), (7, 4))
+kernel("scatter_nd_elements", lambda x, i, u: topi.scatter_nd(x, i, u, "add"), (8,), (1, 5, "int32"), (5,))
+kernel(
+    "scatter_elements_of_columns",
+    lambda x, i, u: topi.scatter_elements(x, i, u, 0, "add"),
+    (9, 5),
+    (3, 4, "int32"),
+    (3, 4),
+)
+kernel(
+    "scatter_elements_of_middle",
+    lambda x, i, u: topi.scatter_elements(x, i, u, 1),
+    (2, 9, 3),
+    (2, 4, 3, "int32"),
+    (2, 4, 3),
+)
 kernel("reverse_sequence", lambda x: topi.reverse_sequence(x, te.compute((3,), lambda i: i + 2), 1, 0), (3, 8))
 
 

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from tests.scheduling.gpu.test_products import CUDA, check
-from tilewright import te, tir, topi
+from tests.slow import all_but
+from tilewright import relay, te, tir, topi
+from tilewright.ir import IRModule
+from tilewright.scheduling import GraphPlan
 from tilewright.scheduling.gpu.matrix_form import divide_groups, product_of
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.whole_kernel import scheduled
@@ -49,6 +52,7 @@ CASES: dict[str, Any] = {
     "strided": ("NHWC", 2, 9, 7, 16, 24, 3, 2, 1),
     "dilated": ("NHWC", 1, 9, 9, 8, 16, 3, 1, 2, 2),
     "three channels": ("NHWC", 1, 8, 8, 3, 16, 3, 2, (1, 0)),
+    "four channels": ("NHWC", 1, 8, 8, 4, 16, 3, 2, 1),
     "1x1": ("NHWC", 1, 5, 7, 32, 40, 1),
     "groups": ("NHWC", 1, 6, 6, 32, 32, 3, 1, 1, 1, 2),
     "groups, channels first": ("NCHW", 1, 6, 6, 16, 32, 3, 2, 1, 1, 2),
@@ -64,6 +68,33 @@ def test_convolutions(name: str) -> None:
     text = check(func, given={f"{block}.tile": SMALL, f"{block}.parts": 1})
     # Vectors of channels are copied without registers; of pixels and of three channels, the filters alone.
     assert "ptx_cp_async" in text
+
+
+TYPES: dict[str, tuple[str, str, str, list[int]]] = {
+    "float16 by m16n8k8": ("cuda -arch=sm_75", "float16", "float32", [32, 32, 32, 16, 16, 1]),
+    "int8": (CUDA, "int8", "int32", [32, 32, 64, 16, 16, 2]),
+    "tf32": (f"{CUDA} -allow-tf32=1", "float32", "float32", [32, 32, 16, 16, 16, 3]),
+}
+
+
+@pytest.mark.parametrize("name", all_but(("int8",), TYPES))
+def test_types_of_matrix_units(name: str) -> None:
+    target, dtype, sums, tile = TYPES[name]
+    x, k = (te.placeholder(s, dtype, name=n) for s, n in (((1, 6, 6, 16), "x"), ((3, 3, 16, 32), "k")))
+    func = te.create_prim_func([x, k, topi.nn.conv2d(x, k, 1, 1, 1, "NHWC", "HWIO", sums)])
+    text = check(func, target, {"conv2d_nhwc.tile": tile, "conv2d_nhwc.parts": 1})
+    assert name.partition("by ")[2] in text
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("int8", "OHWI"), ("float16", "HWIO")])
+def test_weights_run_along_channels_where_they_cannot_be_transposed(dtype: str, layout: str) -> None:
+    """Matrix units take operands along the sum, as which ldmatrix loads 16 bits of any order."""
+    x, w = (relay.var(n, relay.TensorType(s, dtype)) for n, s in (("x", (1, 16, 8, 8)), ("w", (32, 16, 3, 3))))
+    sums = "int32" if dtype == "int8" else "float32"
+    y = relay.nn.conv2d(x, w, channels=32, kernel_size=(3, 3), padding=(1, 1), out_dtype=sums)
+    with Target(CUDA), GraphPlan(CUDA):
+        text = relay.transform.ChannelsLast()(IRModule.from_expr(relay.Function([x, w], y))).astext()
+    assert f'data_layout="NHWC", kernel_layout="{layout}"' in text
 
 
 def decided(func: tir.PrimFunc) -> list[str]:

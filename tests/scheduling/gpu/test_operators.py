@@ -25,7 +25,7 @@ def first_samples() -> Iterator[Any]:
 
 def on_threads(func: Any, arrays: list[Any], plan: KernelPlan) -> None:
     mod: IRModule = scheduled(func, CUDA, plan).mod
-    assert not plan.fallbacks
+    assert not plan.fallbacks, plan.fallbacks
     interp.run(mod, arrays, check_races=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.slow import all_but
 from tests.tensor_intrin.on_devices import as_on_device, inputs_of, results
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import async_copies, warp_registers
@@ -71,6 +72,13 @@ CASES: dict[str, tuple[tir.PrimFunc, dict[str, Any]]] = {
     "strips": (matmul(64, 128, 32, "float16", "float32"), {"C.tile": SMALL, "C.strip": 2}),
     "strips of rows": (matmul(128, 64, 32, "float16", "float32"), {"C.tile": SMALL, "C.strip": -4}),
     "parts": (matmul(32, 32, 512, "float16", "float32", epilogue=True), {"C.tile": SMALL, "C.parts": 4}),
+    "optimized iterators": (
+        matmul(33, 24, 200, "float16", "float32"),
+        {"C.tile": SMALL, "C.iterators": "optimized", "C.parts": 1},
+    ),
+    "int8, rows of both along the other axis": (
+        matmul(32, 32, 64, "int8", "int32", True, False), {"C.tile": [32, 32, 64, 16, 16, 2]},
+    ),
     "model": (matmul(20, 24, 32, "float16", "float32"), {}),
 }  # fmt: skip
 
@@ -79,6 +87,58 @@ CASES: dict[str, tuple[tir.PrimFunc, dict[str, Any]]] = {
 def test_products(name: str) -> None:
     func, given = CASES[name]
     check(func, given=given)
+
+
+TYPES: dict[str, tuple[str, tir.PrimFunc, dict[str, Any]]] = {
+    "float16 by m16n8k8": (
+        "cuda -arch=sm_75", matmul(40, 40, 72, "float16", "float32", epilogue=True), {"C.tile": [32, 32, 32, 16, 16, 1]},
+    ),
+    "sums in float16 by m16n8k8": (
+        "cuda -arch=sm_75", matmul(32, 32, 32, "float16", "float16", True, False), {"C.tile": [32, 32, 32, 16, 32, 1]},
+    ),
+    "int8 by m8n8k16": (
+        "cuda -arch=sm_75", matmul(32, 48, 128, "int8", "int32"), {"C.tile": [32, 32, 64, 16, 16, 1]},
+    ),
+    "tf32": (
+        "cuda -arch=sm_80 -allow-tf32=1", matmul(40, 32, 48, "float32", "float32"), {"C.tile": [32, 32, 16, 16, 16, 3]},
+    ),
+    "tf32, rows along m and n": (
+        "cuda -arch=sm_80 -allow-tf32=1", matmul(32, 32, 32, "float32", "float32", True, False), {"C.tile": [32, 32, 16, 16, 16, 2]},
+    ),
+    "float8_e4m3fn": (
+        "cuda -arch=sm_89", matmul(32, 32, 128, "float8_e4m3fn", "float32"), {"C.tile": [32, 32, 64, 16, 16, 3]},
+    ),
+    "float8_e5m2, rows along m and n": (
+        "cuda -arch=sm_89", matmul(32, 32, 64, "float8_e5m2", "float32", True, False), {"C.tile": [32, 32, 64, 16, 16, 2]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", all_but(("float16 by m16n8k8", "int8 by m8n8k16", "tf32", "float8_e4m3fn"), TYPES))
+def test_types_of_matrix_units(name: str) -> None:
+    """All types of factors that matrix units have, by the instructions that an architecture has."""
+    target, func, given = TYPES[name]
+    text = check(func, target, given)
+    shape = name.partition("by ")[2]
+    assert shape in text and ("m16n8k" in text) == (shape != "m8n8k16")
+
+
+def test_float32_keeps_its_digits() -> None:
+    """Factors of float32 are rounded to tf32 only if the target says so."""
+    func = matmul(64, 64, 64, "float32", "float32")
+    assert "mma_tf32" not in scheduled(func, Target(CUDA)).mod.script()
+    assert "ptx_mma" in scheduled(func, Target(f"{CUDA} -allow-tf32=1")).mod.script()
+
+
+def test_too_little_shared_memory() -> None:
+    """Where a block has no room for a tile of matrix units or of warpgroups, another rule takes the product."""
+    func = matmul(64, 64, 64, "float16", "float32")
+    for arch in ("sm_80", "sm_90a"):
+        target = Target(f"cuda -arch={arch} -max_shared_memory_per_block=1024")
+        plan = KernelPlan(target)
+        scheduled(func, target, plan)
+        assert "C.warpgroups" not in plan.values() or plan.values()["C.warpgroups"] == []
+        assert len(plan.values().get("C.tile", [])) != 6
 
 
 REGISTERS: dict[str, tuple[tir.PrimFunc, str, dict[str, Any]]] = {
@@ -139,10 +199,19 @@ def test_one_barrier_for_each_step() -> None:
     func = matmul(64, 64, 512, "float16", "float32")
     made = scheduled(func, Target(CUDA), KernelPlan(CUDA, {"C.tile": [64, 64, 32, 32, 32, 3], "C.parts": 1}))
     text = as_on_device(made.mod).script()
-    loop = text[text.index("for ax2_0 in range") :]
+    loop = text[text.index("for ax2_0 in range(2, 16)") :]
     loop = loop[: loop.index("async_wait_queue_scope", loop.index("ptx_mma"))]
     assert loop.count("tvm_storage_sync") == 1 and loop.count("async_wait_inflight_count") == 1
     assert loop.count("ptx_cp_async") == 2 and loop.count(", 16)") >= 2
+
+
+def test_the_end_of_a_pipeline_is_short() -> None:
+    """The steps before and after the loop are loops, too; the last ones are not unrolled along k."""
+    func = matmul(64, 64, 512, "float16", "float32")
+    made = scheduled(func, Target(CUDA), KernelPlan(CUDA, {"C.tile": [64, 64, 32, 32, 32, 3], "C.parts": 1}))
+    before, loop, after = as_on_device(made.mod).script().split("for ax2_0 in range")[1:]
+    assert (before.count("T.ptx_mma("), loop.count("T.ptx_mma("), after.count("T.ptx_mma(")) == (0, 2, 2)
+    assert "for ax2_1 in T.unroll(2)" in loop and "for ax2_1 in range(2)" in after
 
 
 def test_trace_replays() -> None:

@@ -16,6 +16,7 @@ from tilewright.ir import IRModule
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir import Buffer, PrimFunc
+from tilewright.tir.transform.loop.scalable import fix_lanes
 
 __all__ = ["InterpError", "Interpreter", "run"]
 
@@ -80,7 +81,7 @@ class Interpreter:
             func = self.mod[name]
             if not isinstance(func, PrimFunc):
                 raise InterpError(f"function {name} is a {type(func).__name__}; the interpreter runs PrimFuncs")
-            found = self._programs[name] = compiled(name, func, checked)
+            found = self._programs[name] = compiled(name, fix_lanes(func, 1), checked)
         return found
 
     def entry_name(self) -> str:

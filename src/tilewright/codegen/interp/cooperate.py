@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.codegen.interp.expr import ExprSource
 from tilewright.codegen.interp.lanes import TAGS, WARP, Cooperation, scope_of
 from tilewright.codegen.interp.values import InterpError
 from tilewright.codegen.interp.warp_registers import TYPES
+from tilewright.codegen.interp.warpgroup_calls import WarpgroupCalls
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
 
 
-class CooperatingThreads(ExprSource):
+class CooperatingThreads(WarpgroupCalls):
     """The part of a program's source that runs the threads of a block in lockstep.
 
     lane: the Python name of the thread's number in the body of a thread; None outside.
@@ -82,7 +82,9 @@ class CooperatingThreads(ExprSource):
         self.bound.append({})
         self.line("if False: yield")
         self.line("copies = Copies(races)")
+        self.line("products = Products()")
         self._axis(s, axis, extent, also)
+        self.line("products.end()")
         self.bound.pop()
         self.depth = depth
         self.lane = None

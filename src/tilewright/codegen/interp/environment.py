@@ -11,9 +11,11 @@ from tilewright.codegen.interp.async_copies import Copies
 from tilewright.codegen.interp.direct import Cells, elements, elements_at
 from tilewright.codegen.interp.fragments import Fragments
 from tilewright.codegen.interp.lanes import run_lanes, shared_storage, store_first
+from tilewright.codegen.interp.phases import TensorMap, fence_of, phases_of
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Accessor, InterpError
 from tilewright.codegen.interp.warp_registers import fill_registers, store_registers
+from tilewright.codegen.interp.warpgroup_products import Products, wait_for_products
 
 _HELPERS = {
     name: getattr(values, name)
@@ -81,5 +83,6 @@ ENVIRONMENT = {
     "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": bind_match, "Cells": Cells,
     "InterpError": InterpError, "elements": elements, "elements_at": elements_at, "run_lanes": run_lanes, "shared_storage": shared_storage,
     "store_first": store_first, "Tiles": Tiles, "Fragments": Fragments, "Copies": Copies, "fill_registers": fill_registers,
-    "store_registers": store_registers, **_HELPERS,
+    "store_registers": store_registers, "TensorMap": TensorMap, "fence_of": fence_of, "phases_of": phases_of, "Products": Products,
+    "wait_for_products": wait_for_products, **_HELPERS,
 }  # fmt: skip

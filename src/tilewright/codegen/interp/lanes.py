@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, allocate
 from tilewright.codegen.interp.warp_registers import INSTRUCTIONS
+from tilewright.codegen.interp.warpgroup_products import WARPGROUP, wgmma
 from tilewright.ir import DataType
 from tilewright.node import Visitor, on
 from tilewright.tir import Allocate, AttrStmt, Block, Call, For, ForKind, IntImm, IterVar
@@ -20,6 +21,7 @@ COOPERATION = frozenset(
     f"tir.{name}"
     for name in (
         "tvm_storage_sync", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down",
+        "create_barriers", "ptx_wait_barrier", "ptx_wait_barrier_parity", "ptx_wgmma", "ptx_wgmma_rs",
     )
 )  # fmt: skip
 """Intrinsics at which the threads of a block wait for each other."""
@@ -94,12 +96,13 @@ def is_shared(scope: str) -> bool:
     return scope.split(".")[0] in ("shared", "warp")
 
 
-def shared_storage(table: dict[Any, Pointer], lane: int, scope: str, name: str, dtype: DataType, count: int) -> Pointer:
+def shared_storage(table: dict[Any, Any], lane: int, scope: str, name: str, dtype: DataType, count: int) -> Pointer:
     """The storage that the threads of a block (or of a warp) share. The first thread that asks creates it."""
     key = (name, lane // WARP if scope == "warp" else 0)
-    found = table.get(key)
+    found: Pointer | None = table.get(key)
     if found is None:
         found = table[key] = allocate(name.split(" ")[0], dtype, count)
+        found.storage.shared = scope != "warp"
     return found
 
 
@@ -120,13 +123,14 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
     Between barriers the threads run one after another, in alternating order, so that without a needed barrier some
     thread reads a value that is not written yet, or overwritten. With race checks every conflict of threads is found.
     """
-    shared: dict[tuple[str, int], Pointer] = {}
+    shared: dict[Any, Any] = {"threads": extents[0] * extents[1] * extents[2]}
     points = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
     lanes = [body(*point, k, shared) for k, point in enumerate(points)]
     waiting: list[tuple[Any, ...] | None] = [None] * len(lanes)
     replies: list[Any] = [None] * len(lanes)
     ready = list(range(len(lanes)))
-    before = (races.iteration, races.loop)
+    before = (races.iteration, races.loop, races.order)
+    races.order = None
     turn = 1
     if races.on:
         races.epoch += 1
@@ -140,11 +144,32 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
             except StopIteration:
                 waiting[k] = None
         turn = -turn
-        ready = _answer_warps(waiting, replies, races) or _answer_block(waiting, replies)
-        first = waiting[ready[0]] if ready and races.on else None
-        if first is not None and first[0] not in _WARP_KINDS:
-            races.epoch += 1
-    races.iteration, races.loop = before
+        phases = shared.get("phases")
+        ready = _answer_warps(waiting, replies, races) + _answer_warpgroups(waiting, races)
+        if phases is not None:
+            ready += [
+                k for k, w in enumerate(waiting) if w is not None and w[0] == "phase" and phases.waits(w[1], w[2], k)
+            ]
+            if not ready and any([w is not None and w[0] == "phase" for w in waiting]):
+                raise InterpError(phases.stuck(waiting))
+        if not ready:
+            ready = _answer_block(waiting, replies)
+            if ready and races.on:
+                races.epoch += 1
+            if ready and phases is not None:
+                phases.order.join(range(len(lanes)))
+    races.iteration, races.loop, races.order = before
+
+
+def _answer_warpgroups(waiting: list[Any], races: Races) -> list[int]:
+    """Multiplies for the warpgroups whose threads all wait for a product. Returns these threads."""
+    out: list[int] = []
+    for first in range(0, len(waiting) - WARPGROUP + 1, WARPGROUP):
+        group = range(first, first + WARPGROUP)
+        if all([waiting[k] is not None and waiting[k][0] == "wgmma" for k in group]):
+            wgmma([waiting[k][1:] for k in group], first, races)
+            out += group
+    return out
 
 
 def _answer_warps(waiting: list[Any], replies: list[Any], races: Races) -> list[int]:
@@ -162,6 +187,8 @@ def _answer_warps(waiting: list[Any], replies: list[Any], races: Races) -> list[
             if len(group) < WARP:
                 raise InterpError(f"{_NAMES[kind]} takes {WARP} threads, but the warp has {len(group)}")
             INSTRUCTIONS[kind]([waiting[k][1:] for k in group], group.start, races)
+        if kind == "warp" and races.order is not None:
+            races.order.join(group)
         for k in group:
             if kind in INSTRUCTIONS:
                 replies[k] = None
@@ -186,6 +213,8 @@ def _answer_block(waiting: list[Any], replies: list[Any]) -> list[int]:
     if len(kinds) != 1:
         names = sorted(_NAMES[kind] if kind is not None else "their end" for kind in kinds)
         raise InterpError(f"the threads of a block part: some reach a {' and others '.join(names)}")
+    if kinds == {"wgmma"}:
+        raise InterpError(f"wgmma takes warpgroups of {WARPGROUP} threads, but the block has {len(waiting)}")
     if kinds == {"reduce"}:
         sums: dict[Any, tuple[Any, ...]] = {}
         for _, key, values, holds, combine, identity in waiting:
@@ -207,4 +236,6 @@ _NAMES = {
     "down": "shuffle down",
     "ldmatrix": "ldmatrix",
     "mma": "mma",
+    "phase": "barrier with phases",
+    "wgmma": "product of warpgroups",
 }

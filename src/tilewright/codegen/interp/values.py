@@ -30,15 +30,18 @@ class InterpError(TVMError):
 
 class Storage:
     """The elements of a data variable. ready: marks of the elements that were written; None if all were (arguments). fragment: the shape of
-    the fragments of a matrix unit that it holds."""
+    the fragments of a matrix unit that it holds. shared: whether the threads of a block share it; chunks: accesses of asynchronous
+    units."""
 
-    __slots__ = ("data", "fragment", "name", "reader", "ready", "writer")
+    __slots__ = ("chunks", "data", "fragment", "name", "reader", "ready", "shared", "writer")
 
     def __init__(self, name: str, data: Array, ready: Array | None) -> None:
         self.name, self.data, self.ready = name, data, ready
         self.fragment: tuple[int, int] | None = None
         self.writer: dict[int, int] | None = None
         self.reader: dict[int, int] | None = None
+        self.shared = False
+        self.chunks: Any = None
 
 
 class Pointer:
@@ -54,17 +57,22 @@ class Pointer:
 
 
 class Races:
-    """State of the race checks: the parallel loop that runs, and its iteration. on: whether races are checked."""
+    """State of the race checks: the parallel loop that runs, and its iteration. on: whether races are checked. order: in a block whose
+    barriers have phases, what happens before what (`ordering`)."""
 
-    __slots__ = ("epoch", "iteration", "loop", "on")
+    __slots__ = ("epoch", "iteration", "loop", "on", "order")
 
     def __init__(self, on: bool) -> None:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
+        self.order: Any = None
 
 
 def note(races: Races, storage: Storage, at: int, write: bool, name: str, index: tuple[Any, ...] = ()) -> None:
     """Records an access to byte `at`, an element of a buffer. Raises InterpError if another iteration of the parallel loop accessed it and
     one of them writes."""
+    if races.order is not None and storage.shared:
+        races.order.note(storage, at, races.iteration, write, name)
+        return
     mark = races.epoch << 40 | races.iteration
     if storage.writer is None or storage.reader is None:
         storage.writer, storage.reader = {}, {}

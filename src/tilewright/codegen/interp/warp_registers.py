@@ -23,7 +23,7 @@ TYPES = {
     "e5m2": "float8_e5m2",
 }  # fmt: skip
 """Element types of ptx_mma that have another name as types of data."""
-_TF32_BITS = np.uint32(0xFFFFE000)
+TF32_BITS = np.uint32(0xFFFFE000)
 """The bits of a float32 that a matrix unit reads of it as tf32."""
 
 
@@ -36,7 +36,7 @@ def ldmatrix(lanes: Sequence[tuple[Any, ...]], first: int, races: Races) -> None
         if trans:
             matrix = matrix.T
         for k, (_, _, to, _) in enumerate(lanes):
-            _registers(to.moved(4 * m), np.dtype(np.uint16), 2, written=True)[:] = matrix[
+            registers(to.moved(4 * m), np.dtype(np.uint16), 2, written=True)[:] = matrix[
                 k // 4, k % 4 * 2 : k % 4 * 2 + 2
             ]
 
@@ -63,7 +63,7 @@ def _row(pointer: Pointer, lane: int, races: Races) -> Array:
     return found
 
 
-def _registers(pointer: Pointer, kind: np.dtype[Any], count: int, written: bool = False) -> Array:
+def registers(pointer: Pointer, kind: np.dtype[Any], count: int, written: bool = False) -> Array:
     """Elements of a thread's registers."""
     storage, at, size = pointer.storage, pointer.offset, count * kind.itemsize
     if at < 0 or at + size > storage.data.nbytes or at % 4:
@@ -110,9 +110,9 @@ def mma(lanes: Sequence[tuple[Any, ...]], first: int, races: Races) -> None:
     tiles = []
     for operand, (kind, (rows, columns)) in enumerate(zip(kinds, places, strict=True)):
         tile = np.zeros((rows.max() + 1, columns.max() + 1), kind)
-        held = np.stack([_registers(args[4 + operand], kind, rows.shape[1]) for args in lanes])
+        held = np.stack([registers(args[4 + operand], kind, rows.shape[1]) for args in lanes])
         if names[operand] == "tf32":
-            held = (held.view(np.uint32) & _TF32_BITS).view(np.float32)
+            held = (held.view(np.uint32) & TF32_BITS).view(np.float32)
         tile[rows, columns] = held
         tiles.append(tile)
     a, b, c = tiles
@@ -121,17 +121,17 @@ def mma(lanes: Sequence[tuple[Any, ...]], first: int, races: Races) -> None:
         total = (c.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(kinds[2])
     rows, columns = places[2]
     for k, args in enumerate(lanes):
-        _registers(args[6], kinds[2], rows.shape[1], written=True)[:] = total[rows[k], columns[k]]
+        registers(args[6], kinds[2], rows.shape[1], written=True)[:] = total[rows[k], columns[k]]
 
 
 def fill_registers(pointer: Pointer, kind: np.dtype[Any], count: int) -> None:
     """Zeros in so many elements of a thread's registers."""
-    _registers(pointer, kind, int(count), written=True)[:] = 0
+    registers(pointer, kind, int(count), written=True)[:] = 0
 
 
 def store_registers(to: Pointer, source: Pointer, stride: int, kind: np.dtype[Any], lane: int, races: Races) -> None:
     """Stores a thread's 8 elements of a tile of 16 x 16 sums, whose rows are `stride` elements apart in memory."""
-    values, storage = _registers(source, kind, 8), to.storage
+    values, storage = registers(source, kind, 8), to.storage
     data = storage.data.view(kind)
     for i in range(8):
         at = (

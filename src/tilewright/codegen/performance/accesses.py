@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.ir import DataType, IntImm, PrimExpr, structural_equal
@@ -91,7 +92,8 @@ class Access(NamedTuple):
     """A read or write of shared or global memory by each thread.
 
     kind: "load", "store", "atomic", "copy" (either side of an asynchronous one), "bulk" (the same of a whole block of memory), "ldmatrix",
-    "wmma", "wmma store" or "mma store"; element: its type; at: the index of the first element, or a vector of indices; lanes: elements.
+    "wmma", "wmma store", "mma store" or "wgmma" (of all threads of a warpgroup at once); element: its type; at: the index of the first
+    element, or a vector of indices; lanes: elements.
     """
 
     buffer: str
@@ -102,7 +104,7 @@ class Access(NamedTuple):
     lanes: int
     scope: Scope
     extra: tuple[Any, ...] = ()
-    """ldmatrix: the number of tiles. wmma: rows, columns of a row in memory, and their stride. mma store: the stride. bulk: bytes."""
+    """ldmatrix: the number of tiles. wmma: rows, columns of a row in memory, their stride. mma store: the stride. bulk, wgmma: bytes."""
     data: Any = None
     """The variable of the buffer's memory."""
 
@@ -150,6 +152,7 @@ class Program(Visitor):
         for param in func.params:
             if param.dtype.code == "handle":
                 self._memory[param] = "global"
+        self._maps = {func.params[int(m[0])]: m for m in func.attrs.get("tir.tensor_maps", ())}
         self.visit(func.body)
 
     # --- statements
@@ -390,6 +393,42 @@ class Program(Visitor):
         self._pointer(e, 2, "bulk", size, (size,))
         self._pointer(e, 0, "bulk", size, (size,))
 
+    def _ptx_tma_load(self, e: Call) -> None:
+        """A copy of a box of a tensor map."""
+        to, tensor, _, *coordinates = e.args
+        found, place = self._maps.get(tensor), self._at(to)  # type: ignore[call-overload]
+        if found is None or place is None or not isinstance(tensor, Var):
+            self.hidden = True
+            return
+        element = DataType(str(found[1]))
+        size = element.bytes * prod([int(n) for n in found[5]])
+        at: PrimExpr = IntImm("int32", 0)
+        for coordinate, step in zip(coordinates, [*found[4], 1], strict=True):
+            at = at + coordinate * int(step)
+        self._sizes.setdefault(tensor, element.bytes * prod([int(n) for n in found[3]]))
+        self._index(at, place.at)
+        self._add(_Place(tensor.name, tensor, element, at), "bulk", size // element.bytes, (size,))
+        self._add(place, "bulk", size // element.bytes, (size,))
+
+    def _ptx_wgmma(self, e: Call) -> None:
+        """A product of a warpgroup, with operands in shared memory; the first one may be in registers."""
+        self._matrix(e, e.intrinsic)
+        shape = _SHAPE.fullmatch(str(getattr(e.args[0], "value", "")))
+        rest = 6 if e.intrinsic == "ptx_wgmma_rs" else 9
+        operands = [(e.args[rest], int(shape[2]))] if shape else []
+        if shape and rest == 9:
+            operands.append((e.args[4], 64))
+        for pointer, rows in operands:
+            place = self._at(pointer)
+            if place is None:
+                self.hidden = True
+                continue
+            self._index(place.at)
+            size = 32 * rows
+            self._add(place, "wgmma", max(8 * size // place.element.bits, 1), (size,))
+
+    _ptx_wgmma_rs = _ptx_wgmma
+
     def _pointer(self, e: Call, at: int, kind: str, size: int, extra: tuple[Any, ...] = ()) -> None:
         """An access of so many bytes at an address and an offset in elements, which are arguments of a call."""
         told = e.dtype.element if e.dtype.code not in ("void", "handle", "") else None
@@ -408,7 +447,7 @@ class Program(Visitor):
 
 _RULES = frozenset(
     ["if_then_else", "address_of", "tvm_access_ptr", "tvm_mma_sync", "tvm_load_matrix_sync", "tvm_store_matrix_sync"]
-    + ["mma_store", "ptx_ldmatrix", "ptx_cp_async", "ptx_cp_async_bulk"]
+    + ["mma_store", "ptx_ldmatrix", "ptx_cp_async", "ptx_cp_async_bulk", "ptx_tma_load", "ptx_wgmma", "ptx_wgmma_rs"]
 )
 """Intrinsics that a method `_<name>` takes."""
 

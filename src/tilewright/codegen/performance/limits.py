@@ -11,9 +11,9 @@ from tilewright.target import Target
 from tilewright.target.gpu import NVIDIA
 from tilewright.tir import PrimFunc
 
-BLOCK = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
+BLOCK = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 GRID = {"blockIdx.x": (1 << 31) - 1, "blockIdx.y": 65535, "blockIdx.z": 65535}
-"""Extents of blocks and grids, the same for all (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
+"""Extents of grids, the same for all (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 _REMEDY = {
     "threadIdx": "split the loop that is bound to it, and keep a part as a loop of each thread",
     "blockIdx": "bind the loop to blockIdx.x, or split it",
@@ -41,8 +41,9 @@ def _check(func: PrimFunc, target: Target) -> None:
         return TVMError(f"kernel {name!r} needs {needs}, but {gpu.arch} has {has}; {remedy} (target: {target})")
 
     extents = {tag: e.value for tag, e in program.axes.items() if isinstance(e, IntImm)}
+    along = {**dict(zip(BLOCK, gpu.max_threads_along, strict=True)), **GRID}
     for tag, extent in extents.items():
-        most = {**BLOCK, **GRID}.get(tag)
+        most = along.get(tag)
         if most is not None and extent > most:
             raise refuse(f"{tag} up to {extent}", f"at most {most}", _REMEDY[tag.partition(".")[0]])
     threads = 1

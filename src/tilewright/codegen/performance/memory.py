@@ -12,6 +12,7 @@ from tilewright.codegen.performance.requests import BANK_BYTES, BANKS, SECTOR, W
 from tilewright.codegen.performance.samples import Sample, Sampler
 from tilewright.ir import IntImm
 from tilewright.tir import For, ForKind
+from tilewright.tir.warpgroups import WARPGROUP
 
 WIDEST = 16
 """Bytes of the widest access of a thread."""
@@ -55,9 +56,11 @@ class AccessReport(NamedTuple):
 
 
 def _bulk(access: Access, sampler: Sampler, sample: Sample, size: int) -> AccessReport:
-    """A copy of a block of memory, for which one thread asks: whole sectors, and passes over all banks."""
+    """A copy of a block of memory, for which one thread asks, or a matrix that a warpgroup reads: whole sectors, passes over all banks."""
     moved = access.extra[0]
     requests = sample.steps * sampler.launch.blocks * float(np.mean(sample.active)) * sampler.width
+    if access.kind == "wgmma":
+        requests /= WARPGROUP
     least = max(-(-moved // (SECTOR if access.memory == "global" else BANKS * BANK_BYTES)), 1)
     asked = int(requests * moved)
     return AccessReport(
@@ -83,7 +86,7 @@ def access_report(access: Access, program: Program, sampler: Sampler, resident: 
     size = program.size(access)
     element = max(access.element.bits * access.element.lanes // 8, 1)
     reached = sample.steps * sampler.launch.blocks * warps
-    if access.kind == "bulk":
+    if access.kind in ("bulk", "wgmma"):
         return _bulk(access, sampler, sample, size)
     try:
         active, pieces = _pieces(access, sampler, sample)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.powers import power_below, powers
 from tilewright.scheduling.gpu.threads import (
     bind_elements,
     known,
     neighbours,
     one_loop,
     parted,
-    power_below,
-    powers,
 )
 
 SHORT = 16

@@ -9,6 +9,7 @@ from tilewright.node import post_order_visit
 from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.gpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.powers import power_below, powers
 from tilewright.scheduling.gpu.threads import (
     UNKNOWN,
     VECTOR_BYTES,
@@ -16,8 +17,6 @@ from tilewright.scheduling.gpu.threads import (
     chosen_threads,
     known,
     one_loop,
-    power_below,
-    powers,
 )
 from tilewright.tir import Cast
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tilewright.node import nodes_of
+from tilewright.scheduling.block_views import constant_extent
 from tilewright.tir import Block, BufferLoad, BufferStore, FloorDiv, IntImm, IterVar
 from tilewright.tir.schedule import BlockRV, IndexMap, Schedule
 from tilewright.tir.stmt_functor import used_vars
@@ -27,6 +28,11 @@ class Product(NamedTuple):
     n: tuple[int, ...]
     k: tuple[int, ...]
     places: tuple[int, int]
+
+
+def extent_of_axis(block: Block, axis: int) -> int:
+    """The extent of a block's iteration variable, by its number; 0 where it is not constant."""
+    return constant_extent(block.iter_vars[axis])
 
 
 class Staged(NamedTuple):
@@ -57,7 +63,7 @@ def product_of(block: Block) -> Product | None:
     b, m, n, k = [parts.pop(key, []) for key in (ALL, ROWS, COLUMNS, STEPS)]
     for kind, axes in parts.items():
         # An axis of length 1 need not be in the indices.
-        if any([getattr(block.iter_vars[i].dom.extent, "value", 0) != 1 for i in axes]):  # type: ignore[union-attr]
+        if any([extent_of_axis(block, i) != 1 for i in axes]):
             return None
         (m if kind[0] else k).extend(axes)
     if not (m and n and k):
@@ -186,7 +192,8 @@ def inline_epilogue(sch: Schedule, result: BlockRV) -> None:
     """Computes what reads a result element by element where the result is copied to its place."""
     while True:
         consumers = sch.get_consumers(result)
-        if len(consumers) != 1:
+        made: Any = [sch.get(c) for c in consumers]
+        if len(consumers) != 1 or any([axis.iter_type != IterVar.DataPar for axis in made[0].iter_vars]):
             return
         with sch.tried("the consumer of a product computed where the product is stored") as step:
             sch.reverse_compute_inline(consumers[0])
@@ -228,6 +235,7 @@ __all__ = [
     "Staged",
     "as_product",
     "divide_groups",
+    "extent_of_axis",
     "inline_epilogue",
     "inline_into",
     "padded",

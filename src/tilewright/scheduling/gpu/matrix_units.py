@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.scheduling.gpu.fragments import SCOPE, SIDE, by_lanes, layout_of_sums, load_operand, tensorize_tiles
+from tilewright.scheduling.gpu.grids import bind_grid, pipelined, rasterized
 from tilewright.scheduling.gpu.matrix_form import Product, as_product, inline_into, padded
 from tilewright.scheduling.gpu.product_tiles import ProductTile
-from tilewright.scheduling.gpu.tiled_copies import PERMUTED, Threads, copy_by_threads, vector_of
+from tilewright.scheduling.gpu.tiled_copies import PERMUTED, Threads, copy_by_threads, is_permuted, vector_of
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.tensor_intrin import mma, mma_layouts
+from tilewright.tir.transform.thread.tile_iterators import ITERATORS as TILE_ITERATORS
 
-SCOPE = "shared.dyn"
-ROW_BYTES = 64
-"""Rows of tiles of a multiple of so many bytes can be permuted."""
+ANALYTIC, OPTIMIZED = ITERATORS = ("analytic", "optimized")
+"""Addresses and conditions of copies: computed in each step, or before all steps (OptimizeTileIterators)."""
 
 
 def schedule_product(
@@ -34,17 +36,20 @@ def schedule_product(
     trans_b: bool,
     fetches: bool,
     strip: int = 1,
+    iterators: str = ANALYTIC,
+    instruction: str = "",
 ) -> None:
     """Schedules a product, whose types mma has, with what reads its result element by element.
 
     trans_a, trans_b: operands are (k, m) and (n, k) in shared memory. strip: the width of strips of blocks, as `rasterized` takes it.
+    iterators: how the addresses of copies are computed, one of ITERATORS. instruction: the shape of mma; "": the largest.
     fetches: whether the GPU copies to shared memory asynchronously; otherwise a tile is copied when all have used the one before.
     """
     made: Any = sch.get(block)
     dtypes = [str(made.reads[i].buffer.dtype) for i in product.places]
     sums = str(made.writes[0].buffer.dtype)
     k_dim = mma_layouts.K_DIMS[made.reads[product.places[0]].buffer.dtype.bits]
-    names = mma.get_mma_intrin_group(SCOPE, "global", dtypes[0], sums, trans_a, trans_b)
+    names = mma.get_mma_intrin_group(SCOPE, "global", dtypes[0], sums, trans_a, trans_b, instruction=instruction)
     staged = as_product(sch, block, product, trans_a, trans_b, with_epilogue=True)
     for copy in staged.operands:
         inline_into(sch, copy)
@@ -64,22 +69,21 @@ def schedule_product(
     for (_, name, trans, _), (shared, registers) in zip(sides, stages, strict=True):
         side = tile.m if name == "A" else tile.n
         length = side if trans == (name == "A") else tile.k
-        # Chunks of shorter rows cannot change places.
-        permuted = length * made.reads[product.places[0]].buffer.dtype.bytes % ROW_BYTES == 0
+        permuted = is_permuted(length, made.reads[product.places[0]].buffer.dtype.bytes)
         _to_shared(sch, shared, length, threads, permuted)
-        _to_registers(sch, registers, name, trans, k_dim, names, permuted)
-    _layout_of_sums(sch, block)
+        load_operand(sch, registers, name, trans, k_dim, names, permuted)
+    layout_of_sums(sch, block)
     start = sch.decompose_reduction(block, k0)
-    _instruction(sch, start, names["init"])
+    tensorize_tiles(sch, start, names["init"])
     sch.tensorize(inner, names["compute"])
-    _stored(sch, out)
+    by_lanes(sch, out, vectors=True)
     # Last: a group's padded columns would be taken for those of the next group.
     sch.reverse_compute_inline(staged.result)
     rasterized(sch, *plane, strip)
     if fetches and tile.stages > 1:
-        sch.annotate(k0, "software_pipeline_stage", [0, 0, tile.stages - 1])
-        sch.annotate(k0, "software_pipeline_order", [0, 1, 2])
-        sch.annotate(k0, "software_pipeline_async_stages", [0])
+        pipelined(sch, k0, tile.stages, (True, True, False))
+        if iterators != ANALYTIC:
+            sch.annotate(k0, TILE_ITERATORS, iterators)
 
 
 def _tiled(
@@ -88,26 +92,16 @@ def _tiled(
     """The loops of steps of a tile, of steps of an instruction, of the warps of a block, and the outermost one of a tile of an
     instruction."""
     *batch, m, n, k = sch.get_loops(block)
-    m0, mw, m1, mi = sch.split(m, [None, tile.m // tile.warp_m, tile.warp_m // 16, 16])
-    n0, nw, n1, ni = sch.split(n, [None, tile.n // tile.warp_n, tile.warp_n // 16, 16])
+    m0, mw, m1, mi = sch.split(m, [None, tile.m // tile.warp_m, tile.warp_m // SIDE, SIDE])
+    n0, nw, n1, ni = sch.split(n, [None, tile.n // tile.warp_n, tile.warp_n // SIDE, SIDE])
     k0, k1, ki = sch.split(k, [None, tile.k // k_dim, k_dim])
     sch.reorder(*batch, *((n0, m0) if by_rows else (m0, n0)), mw, nw, k0, k1, m1, n1, mi, ni, ki)
-    if batch:
-        sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
-    sch.bind(m0, "blockIdx.x" if by_rows else "blockIdx.y")
-    sch.bind(n0, "blockIdx.y" if by_rows else "blockIdx.x")
+    bind_grid(sch, batch, m0, n0, by_rows)
     sch.bind(mw, "threadIdx.z")
     sch.bind(nw, "threadIdx.y")
     for loop in (k1, m1, n1):
         sch.unroll(loop)
     return (m0, n0), k0, k1, nw, mi
-
-
-def rasterized(sch: Schedule, m0: LoopRV, n0: LoopRV, strip: int) -> None:
-    """Blocks of a plane, in strips of columns; of rows, if the strip is negative."""
-    outer, inner = (m0, n0) if strip > 0 else (n0, m0)
-    if abs(strip) > 1:
-        sch.rasterize(outer, inner, abs(strip))
 
 
 def _to_shared(sch: Schedule, shared: BlockRV, length: int, threads: Threads, permuted: bool) -> None:
@@ -118,52 +112,4 @@ def _to_shared(sch: Schedule, shared: BlockRV, length: int, threads: Threads, pe
         sch.annotate(shared, PERMUTED, 1)
 
 
-def _to_registers(
-    sch: Schedule, registers: BlockRV, name: str, trans: bool, k_dim: int, names: dict[str, str], permuted: bool
-) -> None:
-    """The load of an operand's tiles from shared memory to registers."""
-    rows, columns = mma_layouts.operand_shape(k_dim, name, trans)
-    of_lane = mma_layouts.operand_layout(k_dim, name, trans)
-
-    def layout(*at: Any) -> list[Any]:
-        *batch, i, j = at
-        return [*batch, i // rows, j // columns, *of_lane(i % rows, j % columns)]
-
-    sch.transform_layout(registers, ("write", 0), layout)
-    *_, i, j = sch.get_loops(registers)
-    (i0, i1), (j0, j1) = sch.split(i, [None, rows]), sch.split(j, [None, columns])
-    sch.reorder(i0, j0, i1, j1)
-    for loop in (i0, j0):
-        sch.unroll(loop)
-    loaded = sch.blockize(i1)
-    if permuted:
-        sch.annotate(loaded, PERMUTED, 1)
-    sch.tensorize(loaded, names[f"load_{name.lower()}"])
-
-
-def _layout_of_sums(sch: Schedule, block: BlockRV) -> None:
-    def layout(*at: Any) -> list[Any]:
-        *batch, i, j = at
-        return [*batch, i // 16, j // 16, *mma_layouts.shared_16x16_to_ldmatrix_32x8_layout(i % 16, j % 16)]
-
-    sch.transform_layout(block, ("write", 0), layout)
-
-
-def _stored(sch: Schedule, out: BlockRV) -> None:
-    """The lanes of a warp store their sums, pairs of neighbours each."""
-    *_, i, j = sch.get_loops(out)
-    i0, i1, row = sch.split(i, [None, 2, 8])
-    j0, j1, column, pair = sch.split(j, [None, 2, 4, 2])
-    sch.reorder(i0, j0, i1, j1, row, column, pair)
-    sch.bind(sch.fuse(row, column), "threadIdx.x")
-    sch.vectorize(pair)
-    for loop in (i0, j0, i1, j1):
-        sch.unroll(loop)
-
-
-def _instruction(sch: Schedule, block: BlockRV, name: str) -> None:
-    """The last two loops of a block by an intrinsic on tiles of 16 x 16."""
-    *_, i, j = sch.get_loops(block)
-    for loop in sch.get_loops(block)[-4:-2]:
-        sch.unroll(loop)
-    sch.tensorize(i, name)
+__all__ = ["ANALYTIC", "ITERATORS", "OPTIMIZED", "schedule_product"]

@@ -34,20 +34,27 @@ BLOCKS = ((2, 4), (4, 2), (2, 2), (4, 1), (1, 4), (2, 1), (1, 2), (1, 1))
 STEP_BYTES = (64, 128)
 """Bytes of a row of k in shared memory: a half or a whole pass over its banks."""
 MOST_REGISTERS = 255
+MOST_GATHERED = 32 * 32
+"""Elements of the tile of a warp, at most, where its operands are put together byte by byte."""
 SHARED_BYTES, L2_BYTES = 128, 64
 """What a multiprocessor moves in a cycle: of shared memory (32 banks of 4 bytes), and of the second cache."""
 STEP_LATENCY, INSTRUCTION_LATENCY = 60, 70
 """Cycles that a warp waits in a step for the barrier, and for each instruction's loads and the sums of the one before."""
 BLOCK_CYCLES = 1500
 """Cycles of a block outside of its steps: the first copies from memory, the store of the sums."""
+MMA_SHARE = 2 / 3
+"""Of the rate of matrix units, what mma reaches where there is wgmma."""
 LAUNCH_CYCLES = 5000
 """Cycles of a kernel more: the one that adds the parts of sums."""
 
 
-def tiles_of(element: int, k_dim: int, gpu: GpuFacts) -> Iterator[ProductTile]:
-    """The tiles that a GPU has registers and shared memory for. element: bytes of an element. k_dim: of an instruction."""
+def tiles_of(element: int, k_dim: int, gpu: GpuFacts, gathered: bool = False) -> Iterator[ProductTile]:
+    """The tiles that a GPU has registers and shared memory for. element: bytes of an element. k_dim: of an instruction. gathered: whether
+    operands are put together byte by byte, for which sums must leave registers."""
     most = gpu.shared_memory_per_block_optin or gpu.shared_memory_per_block
     for warp_m, warp_n in WARPS:
+        if gathered and warp_m * warp_n > MOST_GATHERED:
+            continue
         for along_m, along_n in BLOCKS:
             for row in STEP_BYTES:
                 for stages in (4, 3, 2) if gpu.has_cp_async else (1,):
@@ -76,7 +83,7 @@ def cost_of(
     most = gpu.occupancy(tile.threads, registers_of(tile), tile.shared_bytes(element)).blocks
     together = max(min(most, -(-blocks // max(gpu.multiprocessors, 1))), 1)
     units = gpu.matrix_units({1: "int8", 2: "float16", 4: "tf32"}[element])
-    rate = units[0].multiply_adds if units else 512
+    rate = (units[0].multiply_adds if units else 512) * (MMA_SHARE if gpu.has_wgmma else 1)
     warps = tile.threads // 32
     multiply = tile.m * tile.n * tile.k / rate
     loaded = (warps * (tile.warp_m + tile.warp_n) + tile.m + tile.n) * tile.k * element
@@ -108,10 +115,11 @@ def parts_of(length: int, tile: ProductTile) -> list[int]:
 
 
 def best_tile(
-    sides: tuple[int, int, int, int], length: int, element: int, k_dim: int, gpu: GpuFacts
+    sides: tuple[int, int, int, int], length: int, element: int, k_dim: int, gpu: GpuFacts, gathered: bool = False
 ) -> tuple[ProductTile, int]:
-    """The tile of the lowest cost, and the parts in which it is best to compute the sum. length: of the longest axis of the sum."""
-    choices = [(tile, parts) for tile in tiles_of(element, k_dim, gpu) for parts in parts_of(length, tile)]
+    """The tile of the lowest cost, and the parts in which it is best to compute the sum. length: of the longest axis of the sum. gathered:
+    as of `tiles_of`."""
+    choices = [(tile, parts) for tile in tiles_of(element, k_dim, gpu, gathered) for parts in parts_of(length, tile)]
     return min(choices, key=lambda c: cost_of(c[0], sides, c[1], element, k_dim, gpu))
 
 

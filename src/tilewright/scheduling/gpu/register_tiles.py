@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tilewright.scheduling.gpu.grids import bind_grid, pipelined, rasterized
 from tilewright.scheduling.gpu.matrix_form import Product, as_product, inline_into, padded, runs_along
 from tilewright.scheduling.gpu.tiled_copies import Threads, copy_by_threads, vector_of
 from tilewright.tir.schedule import BlockRV, Schedule
@@ -55,9 +56,8 @@ def schedule_in_registers(sch: Schedule, block: BlockRV, product: Product, tile:
     (m0, y, m1), (n0, x, n1) = sch.split(m, [None, SIDE, tile.m]), sch.split(n, [None, SIDE, tile.n])
     k0, k1 = sch.split(k, [None, tile.k])
     sch.reorder(*batch, m0, n0, y, x, k0, k1, m1, n1)
-    if batch:
-        sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
-    for loop, axis in ((m0, "blockIdx.y"), (n0, "blockIdx.x"), (y, "threadIdx.y"), (x, "threadIdx.x")):
+    bind_grid(sch, batch, m0, n0)
+    for loop, axis in ((y, "threadIdx.y"), (x, "threadIdx.x")):
         sch.bind(loop, axis)
     sch.reverse_compute_at(out, x)
     stages = []
@@ -79,12 +79,9 @@ def schedule_in_registers(sch: Schedule, block: BlockRV, product: Product, tile:
     sch.decompose_reduction(block, k0)
     sch.vectorize(_of_four(sch, out))
     sch.reverse_compute_inline(staged.result)
-    if strip > 1:
-        sch.rasterize(m0, n0, strip)
+    rasterized(sch, m0, n0, strip)
     if tile.stages > 1:
-        sch.annotate(k0, "software_pipeline_stage", [0, 0, tile.stages - 1])
-        sch.annotate(k0, "software_pipeline_order", [0, 1, 2])
-        sch.annotate(k0, "software_pipeline_async_stages", [0])
+        pipelined(sch, k0, tile.stages, (True, True, False))
 
 
 def _copied(sch: Schedule, shared: BlockRV, swapped: bool, length: int, most: int) -> None:

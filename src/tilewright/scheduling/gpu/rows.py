@@ -7,8 +7,9 @@ blockIdx.x, threadIdx.y over i:
     threadIdx.x, step, lane: M_local = max  over threads by shuffles
     ...
 
-What is as long as a row stays in registers, as long as these suffice; else it is computed again where it is read. A long reduction to few
-results is divided among blocks of threads first, whose results a second kernel reduces.
+What is as long as a row stays in registers, as long as these suffice; an input that several stages read then stays in shared memory, as
+long as that suffices; else it is computed again, or read again, where it is read. Short rows share a warp. A long reduction to few results
+is divided among blocks of threads first, whose results a second kernel reduces.
 """
 
 from __future__ import annotations
@@ -22,21 +23,20 @@ from tilewright.ir import IntImm
 from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.powers import power_below, powers
 from tilewright.scheduling.gpu.threads import (
     UNKNOWN,
     VECTOR_BYTES,
     known,
     one_loop,
     parted,
-    power_below,
-    powers,
 )
 from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
 from tilewright.tir import Buffer, IterVar
 from tilewright.tir.schedule import BlockRV, LoopRV
 
-SHORT = 32
+SHORT = 8
 """Reductions of fewer elements run in one thread each."""
 IN_WARP = 2048
 """Bytes of a row up to which a warp takes it; longer ones have a block of threads."""
@@ -46,6 +46,8 @@ IN_REGISTERS = 128
 """Most bytes of a row that a thread keeps for each stage."""
 UNROLLED = 32
 """Most elements of a row that a thread computes without a loop."""
+SHARED_FOR_RESULTS = 1024
+"""Bytes of shared memory for results of warps."""
 VALUES = 8
 """The most results of a reduction that each thread keeps."""
 LEAST_PART = 4096
@@ -60,7 +62,7 @@ class Threads(NamedTuple):
     """How the threads of a block share rows.
 
     rows: of a block; along: threads of each row, a power of two for shuffles; lanes: elements of a vector. Rows of `length` elements are
-    `steps` times `active` vectors, one for each of the first `active` threads in a step; steps is 0 where there is no such division.
+    `steps` times a vector for each thread, of which some have none in the last step; steps is 0 where there is no such division.
     """
 
     rows: int
@@ -68,10 +70,6 @@ class Threads(NamedTuple):
     lanes: int
     length: int
     steps: int
-
-    @property
-    def active(self) -> int:
-        return self.length // (self.lanes * self.steps)
 
 
 def schedule_rows(view: KernelView, target: Target) -> bool:
@@ -157,7 +155,7 @@ def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -
     loops = view.loops(last)
     names = {b.name for b in blocks}
     threads = threads_of(view, blocks, count, known(view, loops[count - 1 : count]) if count else 1)
-    in_registers = keep_in_registers(view, blocks, count, threads)
+    copies, held = keep_rows(view, blocks, count, threads)
     for block in [b for b in view.blocks() if b.name in names and b.name != last.name]:
         if block.reduction or len(block.spatial) <= count:
             # What each thread has of a row: the result of a reduction over threads, or what is computed of such.
@@ -173,13 +171,15 @@ def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -
     whole = sch.fuse(*outer, inner) if outer else inner
     sch.bind(whole, "blockIdx.x")
     row = whole if row is None else row
-    stages = [b for b in view.blocks() if b.name in names | in_registers]
+    stages = [b for b in view.blocks() if b.name in names | copies]
     for block in reversed([b for b in stages if b.name != last.name]):
         with sch.tried(f"{block.name} row by row with {last.name}"):
             sch.compute_at(block.rv, row)
     inside = {sch.get(rv).name_hint for rv in sch.get_child_blocks(row)}
     for block in [b for b in view.blocks() if b.name in inside]:
         share_out(view, block.rv, row, threads)
+    for kept in held:
+        divide(view, kept, threads)
 
 
 def threads_of(view: KernelView, blocks: Sequence[BlockView], count: int, rows: int | None) -> Threads:
@@ -201,19 +201,26 @@ def threads_of(view: KernelView, blocks: Sequence[BlockView], count: int, rows: 
         least = min(warp if size <= IN_WARP else power_below(max(size // OF_THREAD, warp)), limit)
         wider = [w for w in powers(least, min(least * 8, limit)) if w // 2 < length // lanes or w == least]
         model = max(wider, key=lambda w: (used(length // lanes, w), -w))
+        short = 2 * power_below(length // lanes - 1) if length > lanes else 1
+        if short < warp and rows is not None and rows % (warp // short) == 0:
+            model = short
     else:
         model = min(8 * warp, limit)
-    along = view.plan.choose(f"{last.name}.threads", model, lambda: powers(warp, limit))
-    many = [n for n in (1, 2, 4, 8) if n * along <= min(limit, 256) and rows is not None and rows % n == 0] or [1]
+    fewest = min(model, warp)
+    along = view.plan.choose(f"{last.name}.threads", model, lambda: powers(fewest, limit))
+    whole = max(warp // along, 1)
+    many = [
+        n for n in powers(whole, max(256 // along, whole)) if n * along <= limit and rows is not None and rows % n == 0
+    ]
     several = max([n for n in many if n * along <= 128], default=1)
-    together = view.plan.choose(f"{last.name}.rows", several, lambda: many)
+    together = view.plan.choose(f"{last.name}.rows", several, lambda: many or [1])
     even = length > 0 and used(length // lanes, along) >= USED
     return Threads(together, along, lanes, length, steps_of(length // lanes, along) if even else 0)
 
 
 def steps_of(vectors: int, threads: int) -> int:
-    """The least number of equal parts of a row that threads take at once."""
-    return min([n for n in divisors(vectors, vectors) if vectors // n <= threads])
+    """How many vectors a thread takes one after the other."""
+    return -(-vectors // threads)
 
 
 def used(vectors: int, threads: int) -> float:
@@ -221,11 +228,15 @@ def used(vectors: int, threads: int) -> float:
     return vectors / (steps_of(vectors, threads) * threads)
 
 
-def keep_in_registers(view: KernelView, blocks: Sequence[BlockView], count: int, threads: Threads) -> set[str]:
-    """Keep what is as long as a row in registers: what stages hand on, and inputs that several stages read. What cannot be kept is
-    computed again. Returns the names of copies that were added."""
+def keep_rows(
+    view: KernelView, blocks: Sequence[BlockView], count: int, threads: Threads
+) -> tuple[set[str], list[BlockRV]]:
+    """Keep what is as long as a row in registers: what stages hand on, and inputs that several stages read, which may also be in shared
+    memory. What cannot be kept is computed again. Returns the names of copies that were added, and all blocks whose results are in
+    registers."""
     sch = view.sch
     added: set[str] = set()
+    held: list[BlockRV] = []
     names = {b.name for b in blocks}
     for block in blocks[:-1]:
         if block.name in view.outputs() or not block.is_injective or len(block.spatial) <= count:
@@ -233,10 +244,10 @@ def keep_in_registers(view: KernelView, blocks: Sequence[BlockView], count: int,
         buffer = block.block.writes[0].buffer
         fits = is_whole_row(buffer, threads)
         choices = ("registers", "again") if fits else ("again",)
-        model = "registers" if fits and bytes_of_thread(buffer, threads) <= IN_REGISTERS else "again"
+        model = "registers" if fits and in_registers(buffer, threads) else "again"
         if view.plan.choose(f"{block.name}.kept", model, partial(list, choices)) == "registers":
-            with sch.tried(f"{block.name} in registers"):
-                divide(view, block.rv, threads)
+            sch.set_scope(block.rv, 0, "local")
+            held.append(block.rv)
         else:
             with sch.tried(f"{block.name} computed again by its readers"):
                 sch.compute_inline(block.rv)
@@ -248,18 +259,24 @@ def keep_in_registers(view: KernelView, blocks: Sequence[BlockView], count: int,
             continue
         if not all([runs_along(b, n) for b in readers for n, r in enumerate(b.block.reads) if r.buffer is buffer]):
             continue
-        model = "registers" if bytes_of_thread(buffer, threads) <= IN_REGISTERS else "memory"
+        scope = shared_scope(view, buffer, threads)
+        model = "registers" if in_registers(buffer, threads) else "shared" if scope else "memory"
         name = f"{readers[0].name}.{buffer.name}"
-        if view.plan.choose(name, model, lambda: ("registers", "memory")) == "memory":
+        ways = ("registers", "shared", "memory") if scope else ("registers", "memory")
+        kept = view.plan.choose(name, model, partial(list, ways))
+        if kept == "memory":
             continue
         number = next(n for n, r in enumerate(readers[0].block.reads) if r.buffer is buffer)
         copy: BlockRV | None = None
-        with sch.tried(f"{buffer.name} in registers"):
-            copy = sch.cache_read(readers[0].rv, number, "local", [b.rv for b in readers])
-            divide(view, copy, threads)
+        with sch.tried(f"{buffer.name} in {'registers' if kept == 'registers' else 'shared memory'}"):
+            copy = sch.cache_read(
+                readers[0].rv, number, "local" if kept == "registers" else scope, [b.rv for b in readers]
+            )
         if copy is not None:
             added.add(sch.get(copy).name_hint)
-    return added
+            if kept == "registers":
+                held.append(copy)
+    return added, held
 
 
 def is_whole_row(buffer: Buffer, threads: Threads) -> bool:
@@ -268,9 +285,21 @@ def is_whole_row(buffer: Buffer, threads: Threads) -> bool:
     return threads.steps > 0 and isinstance(last, IntImm) and last.value == threads.length and threads.length > 1
 
 
-def bytes_of_thread(buffer: Buffer, threads: Threads) -> int:
-    """What each thread has of a row."""
-    return threads.steps * threads.lanes * int(buffer.dtype.bytes)
+def shared_scope(view: KernelView, buffer: Buffer, threads: Threads) -> str:
+    """The scope of shared memory in which the one row of a block fits; "" where it does not."""
+    gpu, target = facts_of(view.plan.target), view.plan.target
+    if threads.rows > 1:
+        return ""
+    size = threads.length * int(buffer.dtype.bytes) + SHARED_FOR_RESULTS
+    if size <= gpu.shared_memory_per_block:
+        return "shared"
+    return "shared.dyn" if target.kind.name == "cuda" and size <= gpu.shared_memory_per_block_optin else ""
+
+
+def in_registers(buffer: Buffer, threads: Threads) -> bool:
+    """Whether a thread has registers for its part of a row. Only loops that are unrolled have their elements there."""
+    elements = threads.steps * threads.lanes
+    return elements <= UNROLLED and elements * int(buffer.dtype.bytes) <= IN_REGISTERS
 
 
 def runs_along(block: BlockView, read: int) -> bool:
@@ -284,14 +313,14 @@ def runs_along(block: BlockView, read: int) -> bool:
 
 def divide(view: KernelView, block: BlockRV, threads: Threads) -> None:
     """The last axis of a block's result as (step, thread, lane), in registers."""
-    active, lanes = threads.active, threads.lanes
+    along, lanes = threads.along, threads.lanes
 
     def parts(*index: Any) -> list[Any]:
         *rest, last = index
-        return [*rest, last // (active * lanes), last // lanes % active, last % lanes]
+        return [*rest, last // (along * lanes), last // lanes % along, last % lanes]
 
-    view.sch.transform_layout(block, ("write", 0), parts)
-    view.sch.set_scope(block, 0, "local")
+    # Digits of a number differ where numbers do; some threads have no element in the last step.
+    view.sch.transform_layout(block, ("write", 0), parts, assume_injective_transform=True)
 
 
 def local(view: KernelView, block: BlockRV) -> None:
@@ -309,7 +338,7 @@ def share_out(view: KernelView, block: BlockRV, row: LoopRV, threads: Threads) -
     loops = view.loops(block)
     at = [sch.get(loop) for loop in loops].index(sch.get(row)) + 1
     below = loops[at:]
-    if not below:
+    if not now.reduction and prod(view.extents(below)) == 1:
         # One value for a row, which each thread computes for itself.
         return
     if now.reduction:
@@ -326,12 +355,7 @@ def share_out(view: KernelView, block: BlockRV, row: LoopRV, threads: Threads) -
     lane: LoopRV | None = None
     if lanes > 1:
         whole, lane = sch.split(whole, [None, lanes])
-    if steps == threads.length and threads.steps:
-        step, thread = sch.split(whole, [threads.steps, None])
-        if threads.active < threads.along:
-            _, thread = sch.split(thread, [None, threads.along])
-    else:
-        step, thread = sch.split(whole, [None, threads.along])
+    step, thread = sch.split(whole, [None, threads.along])
     sch.bind(thread, "threadIdx.x")
     if now.reduction:
         sch.reorder(thread, step)

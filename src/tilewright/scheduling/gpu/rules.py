@@ -3,7 +3,9 @@
 A rule of ANCHORS looks at a whole kernel. It schedules the blocks that it knows, with what belongs to them (prologues that it reads
 through shared memory, the epilogue), and says whether there were any. All other blocks get threads one by one:
 
+attention      all stages of attention in one kernel, with an online softmax
 products       products, and convolutions as products, on matrix units or in registers
+windows        short reductions over windows (depthwise convolutions, pooling): strips of results in the registers of a thread
 rows           reductions along rows (sums, softmax, layer norm): a warp or a block of threads for each
 injective      element-wise blocks: vectors of 16 bytes; transposed reads by tiles in shared memory
 columns        other reductions: neighbouring threads have neighbouring columns, and share long ones
@@ -19,18 +21,25 @@ from functools import partial
 
 from tilewright.scheduling.attempts import attempt
 from tilewright.scheduling.block_views import BlockView, KernelView
+from tilewright.scheduling.gpu.attention import schedule_attention
 from tilewright.scheduling.gpu.columns import schedule_reduction
 from tilewright.scheduling.gpu.injective import schedule_injective
 from tilewright.scheduling.gpu.matrix_form import divide_groups
 from tilewright.scheduling.gpu.products import is_product, schedule_products
 from tilewright.scheduling.gpu.rows import is_row, schedule_rows
 from tilewright.scheduling.gpu.threads import bind_elements, is_bound
+from tilewright.scheduling.gpu.windows import schedule_windows
 from tilewright.scheduling.inlining import inline_producers, keep_rows
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.tir.schedule import Schedule
 
-ANCHORS: tuple[Callable[[KernelView, Target], bool], ...] = (schedule_products, schedule_rows)
+ANCHORS: tuple[Callable[[KernelView, Target], bool], ...] = (
+    schedule_attention,
+    schedule_products,
+    schedule_windows,
+    schedule_rows,
+)
 """Rules for kernels by their heaviest blocks. The first one that knows a kernel takes it."""
 
 

@@ -10,6 +10,7 @@ from tilewright.ir import IntImm
 from tilewright.node import any_node
 from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.powers import powers
 from tilewright.tir import AttrStmt, Call, For, ForKind, IterVar
 from tilewright.tir.schedule import LoopRV
 from tilewright.tir.schedule.facts.leaves import leaves
@@ -53,16 +54,6 @@ def known(view: KernelView, loops: Sequence[LoopRV]) -> int | None:
     )
 
 
-def power_below(n: int) -> int:
-    """The greatest power of two that is no larger than n; 1 for less."""
-    return 1 << (max(n, 1).bit_length() - 1)
-
-
-def powers(least: int, most: int) -> list[int]:
-    """Powers of two from one to the other."""
-    return [1 << k for k in range(least.bit_length() - 1, most.bit_length())]
-
-
 def chosen_threads(view: KernelView, block: BlockView, steps: int | None, most: int = 256) -> int:
     """Threads of a block for so many steps: fewer where blocks would else be fewer than multiprocessors."""
     gpu = facts_of(view.plan.target)
@@ -95,7 +86,8 @@ def parted(view: KernelView, block: BlockView) -> tuple[list[LoopRV], list[LoopR
 def neighbours(view: KernelView, loops: Sequence[LoopRV], threads: int) -> tuple[LoopRV, LoopRV]:
     """(loop over blocks, loop over threads) of spatial loops: threads have neighbours along the last one or two.
 
-    Where threads took parts of more loops, it could not always be shown that they write different elements.
+    Where threads took parts of more loops, it could not always be shown that they write different elements. Nor where blocks were counted
+    over loops of unknown extents: those of one row are then blockIdx.y.
     """
     sch = view.sch
     last = sch.get(loops[-1]).extent
@@ -103,6 +95,9 @@ def neighbours(view: KernelView, loops: Sequence[LoopRV], threads: int) -> tuple
     inner = sch.fuse(*loops[-count:]) if count > 1 else loops[-1]
     outer, thread = sch.split(inner, [None, threads])
     rest = loops[:-count]
+    if rest and known(view, [outer]) is None:
+        sch.bind(outer, "blockIdx.y")
+        return (sch.fuse(*rest) if len(rest) > 1 else rest[0]), thread
     return (sch.fuse(*rest, outer) if rest else outer), thread
 
 
@@ -125,15 +120,21 @@ def bind_elements(view: KernelView, block: BlockView) -> None:
             pair = known(view, spatial[-2:])
             model = model if pair is None else min(model, pair * max(facts_of(view.plan.target).multiprocessors, 1))
         threads = chosen_threads(view, block, model)
-        if reduced:
-            grid, thread = neighbours(view, spatial, threads)
-        else:
-            grid, thread = sch.split(one_loop(view, block, spatial), [None, threads])
+        if not reduced and sch.attempt(lambda s: _bind_one_number(view, block, spatial, threads)):
+            return
+        grid, thread = neighbours(view, spatial, threads)
+    sch.bind(grid, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+
+
+def _bind_one_number(view: KernelView, block: BlockView, loops: Sequence[LoopRV], threads: int) -> None:
+    """All loops as one, of which threads take neighbours."""
+    sch = view.sch
+    grid, thread = sch.split(one_loop(view, block, loops), [None, threads])
     sch.bind(grid, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
 
 
 __all__ = [
     "UNKNOWN", "VECTOR_BYTES", "bind_elements", "chosen_threads", "facts_of", "is_bound", "known", "neighbours", "one_loop", "parted",
-    "power_below", "powers",
 ]  # fmt: skip

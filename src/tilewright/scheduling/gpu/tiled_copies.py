@@ -6,6 +6,7 @@ read neighbouring memory, and each of its copies is the same number of rows afte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.arith import Analyzer
@@ -19,6 +20,8 @@ VECTOR_BYTES = 16
 """The most bytes of an access of a thread."""
 PERMUTED = "permuted_layout"
 """Annotation of blocks whose accesses of shared memory are permuted (InjectPermutedLayout), so that columns lie in all banks."""
+PERMUTED_BYTES = 64
+"""Rows of a multiple of so many bytes can be permuted: chunks of shorter rows cannot change places."""
 
 
 class Threads(NamedTuple):
@@ -37,13 +40,40 @@ def copy_by_threads(sch: Schedule, copy: BlockRV, axes: int, threads: Threads, v
     """
     fused = sch.fuse(*sch.get_loops(copy)[-axes:])
     rounds, z, y, x, v = sch.split(fused, [None, threads.z, threads.y, threads.x, vector])
-    sch.bind(z, "threadIdx.z")
-    sch.bind(y, "threadIdx.y")
-    sch.bind(x, "threadIdx.x")
-    if vector > 1:
-        sch.vectorize(v)
-    sch.unroll(rounds)
+    _bind(sch, (z, y, x), v, vector, (rounds,))
     return rounds
+
+
+def copy_rows_by_threads(sch: Schedule, copy: BlockRV, threads: Threads, vector: int) -> None:
+    """Like `copy_by_threads`, for rows whose number of vectors is no power of two: as many neighbouring threads as a power of two that
+    divides it copy a part of a row, so that no thread's row and column are found by a division with a remainder."""
+    *_, row, column = sch.get_loops(copy)
+    rows, columns = [int(sch.get(loop).extent.value) for loop in (row, column)]
+    along = columns // vector & -(columns // vector)
+    every = threads.z * threads.y * threads.x
+    if along * vector == columns or every % along or rows % (every // along):
+        copy_by_threads(sch, copy, 2, threads, vector)
+        return
+    down, row = sch.split(row, [None, every // along])
+    across, column, v = sch.split(column, [None, along, vector])
+    sch.reorder(down, across, row, column, v)
+    z, y, x = sch.split(sch.fuse(row, column), [threads.z, threads.y, threads.x])
+    _bind(sch, (z, y, x), v, vector, (down, across))
+
+
+def _bind(sch: Schedule, threads: Sequence[LoopRV], elements: LoopRV, vector: int, rounds: Sequence[LoopRV]) -> None:
+    """Binds loops to threads z, y and x; a thread's elements are a vector, and its rounds are unrolled."""
+    for loop, axis in zip(threads, ("threadIdx.z", "threadIdx.y", "threadIdx.x"), strict=True):
+        sch.bind(loop, axis)
+    if vector > 1:
+        sch.vectorize(elements)
+    for loop in rounds:
+        sch.unroll(loop)
+
+
+def is_permuted(length: int, element: int) -> bool:
+    """Whether chunks of the rows of a tile can change places (PERMUTED). length: of a row; element: bytes of one."""
+    return length * element % PERMUTED_BYTES == 0
 
 
 def vector_of(block: Block, bytes_of_element: int, length: int) -> int:
@@ -95,4 +125,4 @@ def _is_vector(block: Block, vector: int) -> bool:
     return all([same(e.args[0]) for e in calls])
 
 
-__all__ = ["PERMUTED", "Threads", "copy_by_threads", "vector_of"]
+__all__ = ["PERMUTED", "Threads", "copy_by_threads", "copy_rows_by_threads", "is_permuted", "vector_of"]

@@ -13,15 +13,16 @@ from typing import Any
 
 from tilewright import te
 from tilewright.support import lazy
-from tilewright.tir.expr import Add
 from tilewright.topi import nn, vision
 from tilewright.topi.arrange import invert_permutation
 from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.counted import argwhere, unique
 from tilewright.topi.cuda import forms
-from tilewright.topi.declared import named, plain_schedules, template_compute, template_schedule
+from tilewright.topi.declared import plain_schedules, template_compute, template_schedule
+from tilewright.topi.scan import cumprod, cumsum
 from tilewright.topi.scatter import scatter_elements, scatter_nd
 from tilewright.topi.signal import dft, stft
+from tilewright.topi.signatures import named
 from tilewright.topi.sort import searchsorted, sort, topk
 from tilewright.topi.sparse import sparse_reshape
 from tilewright.topi.stage_schedules.gpu import schedule_gpu, spread_threads, template_gpu
@@ -34,7 +35,14 @@ GROUPS = "data kernel strides padding dilation groups out_dtype=None"
 LAYER = "data weight bias=None out_dtype=None"
 BATCH = "x y out_shape=None out_dtype=None transpose_a=False transpose_b=True"
 STRIDE = "data kernel stride padding"
+WINOGRAD_OF = f"{CONV.replace('kernel', 'weight')} pre_computed=False auto_scheduler_rewritten_layout='' meta_schedule_original_shape=None"
 Form = Callable[..., Any]
+
+
+def _without_workspace(form: Form) -> Form:
+    """A compute whose last argument is a workspace, which only libraries need."""
+    return lambda *args: form(*args[:-1])
+
 
 TEMPLATES: dict[str, tuple[str, Form]] = {
     "batch_matmul": (BATCH, nn.batch_matmul),
@@ -44,7 +52,10 @@ TEMPLATES: dict[str, tuple[str, Form]] = {
     "conv1d_ncw": (CONV, nn.conv1d_ncw),
     "conv1d_nwc": (CONV, nn.conv1d_nwc),
     "conv1d_transpose_ncw": (f"{STRIDE} out_dtype output_padding=0", nn.conv1d_transpose_ncw),
-    "conv2d_NCHWc_int8": (f"{STRIDE} dilation layout out_dtype", forms.conv2d_NCHWc_int8),
+    "conv2d_NCHWc_int8": (
+        f"{STRIDE} dilation layout out_dtype",
+        lambda x, w, s, p, d, _, dtype: forms.conv2d_blocks_of_bytes(x, w, s, p, d, 1, dtype),
+    ),
     "conv2d_hwcn": (CONV, nn.conv2d_hwcn),
     "conv2d_nchw": (CONV, nn.conv2d_nchw),
     "conv2d_nchw_winograd": (CONV, nn.conv2d_winograd_nchw),
@@ -89,7 +100,7 @@ COMPUTES: dict[str, tuple[str, Form]] = {
     "argsort": ("data axis=-1 is_ascend=1 dtype='float32' ret_type='indices'", on_threads(forms.argsort)),
     "argsort_thrust": (
         "data axis=-1 is_ascend=1 dtype='float32' ret_type='indices' workspace=None",
-        on_threads(lambda *args: forms.argsort(*args[:5])),
+        on_threads(_without_workspace(forms.argsort)),
     ),
     "argwhere": ("output_shape condition", on_threads(argwhere)),
     **{
@@ -100,30 +111,30 @@ COMPUTES: dict[str, tuple[str, Form]] = {
     "conv2d_hwnc_tensorcore": ("data kernel strides padding dilation in_dtype out_dtype='int32'", forms.conv2d_hwnc),
     "conv2d_nchw_int8": (CONV, nn.conv2d_nchw),
     "conv2d_winograd_nchw_cuda": (
-        f"{CONV.replace('kernel', 'weight')} pre_computed=False auto_scheduler_rewritten_layout='' meta_schedule_original_shape=None",
+        WINOGRAD_OF,
         nn.conv2d_winograd_nchw,
     ),
     "conv2d_winograd_nhwc_cuda": (
-        f"{CONV.replace('kernel', 'weight')} pre_computed=False auto_scheduler_rewritten_layout='' meta_schedule_original_shape=None",
+        WINOGRAD_OF,
         nn.conv2d_winograd_nhwc,
     ),
-    "cumprod": ("data axis=None dtype=None exclusive=None workspace=None", on_threads(forms.cumprod)),
-    "cumsum": ("data axis=None dtype=None exclusive=None workspace=None", on_threads(forms.cumsum)),
+    "cumprod": ("data axis=None dtype=None exclusive=None workspace=None", on_threads(_without_workspace(cumprod))),
+    "cumsum": ("data axis=None dtype=None exclusive=None workspace=None", on_threads(_without_workspace(cumsum))),
     "dense_tensorcore_cuda": (LAYER, nn.dense),
     "dft": ("re_data im_data inverse", on_threads(dft)),
     "exclusive_scan": (
         "data axis=-1 return_reduction=False output_dtype=None binop=None identity_value=0 workspace=None",
-        on_threads(lambda d, a, r, t, binop, *rest: forms.exclusive_scan(d, a, r, t, binop or Add, *rest)),
+        on_threads(_without_workspace(forms.exclusive_scan)),
     ),
     "get_reduction_from_exclusive_scan": (
         "data ex_scan_output binop=None",
-        lambda d, e, binop: forms.get_reduction_from_exclusive_scan(d, e, binop or Add),
+        forms.get_reduction_from_exclusive_scan,
     ),
     "get_valid_counts": ("data score_threshold=0 id_index=0 score_index=1", on_threads(vision.get_valid_counts)),
     "group_conv2d_nchw_int8": (GROUPS, nn.group_conv2d_nchw),
     "inclusive_scan": (
         "data axis=-1 output_dtype=None binop=None identity_value=0 workspace=None",
-        on_threads(lambda d, a, t, binop, *rest: forms.inclusive_scan(d, a, t, binop or Add, *rest)),
+        on_threads(lambda d, a, t, binop, start, _: forms.scan(d, a, t, binop, start, False)),
     ),
     "invert_permutation": ("data", on_threads(invert_permutation)),
     "log_softmax_cudnn": ("x axis=-1", nn.log_softmax),
@@ -145,19 +156,22 @@ COMPUTES: dict[str, tuple[str, Form]] = {
         "cls_prob bbox_pred im_info scales ratios feature_stride threshold rpn_pre_nms_top_n rpn_post_nms_top_n rpn_min_size iou_loss",
         on_threads(vision.proposal),
     ),
-    "scanop": ("data binop identity_value axis=None dtype=None exclusive=None workspace=None", on_threads(forms.scanop)),
+    "scanop": (
+        "data binop identity_value axis=None dtype=None exclusive=None workspace=None",
+        on_threads(lambda d, binop, start, a, t, exclusive, _: forms.scan(d, a, t, binop, start, exclusive)),
+    ),
     "scatter_elements": ("data indices updates axis=0 reduction='update'", on_threads(scatter_elements)),
     "scatter_nd": ("data indices updates mode", on_threads(scatter_nd)),
     "searchsorted": ("sorted_sequence values right=False out_dtype='int64'", on_threads(searchsorted)),
     "softmax_cudnn": ("x axis=-1", nn.softmax),
     "sort": ("data axis=-1 is_ascend=1", on_threads(sort)),
     "sort_by_key": ("keys values axis=-1 is_ascend=1", on_threads(forms.sort_by_key)),
-    "sort_thrust": ("data axis=-1 is_ascend=1 workspace=None", on_threads(lambda d, a, up, _: sort(d, a, up))),
-    "sparse_dense": ("data weight_data weight_indices weight_indptr sparse_lhs=False", on_threads(forms.sparse_dense)),
+    "sort_thrust": ("data axis=-1 is_ascend=1 workspace=None", on_threads(_without_workspace(sort))),
+    "sparse_dense": ("data weight_data weight_indices weight_indptr sparse_lhs=False", on_threads(nn.sparse_dense)),
     "sparse_dense_padded": (
-        "data weight_data weight_indices weight_indptr sparse_lhs=False", on_threads(forms.sparse_dense),
+        "data weight_data weight_indices weight_indptr sparse_lhs=False", on_threads(nn.sparse_dense),
     ),
-    "sparse_dense_tir": ("data w_data w_indices w_indptr", on_threads(forms.sparse_dense)),
+    "sparse_dense_tir": ("data w_data w_indices w_indptr", on_threads(nn.sparse_dense)),
     "sparse_reshape": (
         "sparse_indices prev_shape new_shape new_sparse_indices_shape=None new_shape_shape=None", on_threads(sparse_reshape),
     ),
@@ -169,7 +183,7 @@ COMPUTES: dict[str, tuple[str, Form]] = {
     ),
     "topk_thrust": (
         "data k=1 axis=-1 ret_type='both' is_ascend=False dtype='int64' workspace=None",
-        on_threads(lambda *args: topk(*args[:6])),
+        on_threads(_without_workspace(topk)),
     ),
     "unique": ("data is_sorted=True return_counts=False", on_threads(unique)),
 }  # fmt: skip

@@ -13,9 +13,7 @@ from tilewright.topi.nn.winograd3d import (
     conv3d_winograd_ncdhw_without_weight_transform,
     conv3d_winograd_weight_transform,
 )
-from tilewright.topi.scan import cumprod as running_product
-from tilewright.topi.scan import cumsum as running_sum
-from tilewright.topi.scan import scanop as running
+from tilewright.topi.scan import scanop
 from tilewright.topi.sort import first
 from tilewright.topi.transform import layout_transform, transpose
 from tilewright.topi.utils import (
@@ -63,14 +61,6 @@ def conv2d_blocks_of_bytes(
 
     out = [window_extent(h, kh, before[0], after[0], sh, dh), window_extent(w, kw, before[1], after[1], sw, dw)]
     return compute([n, chunks, *out, outputs], element, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8")
-
-
-def conv2d_NCHWc_int8(
-    data: te.Tensor, kernel: te.Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_dtype: str
-) -> te.Tensor:
-    """Convolution of bytes in blocks of four channels."""
-    del layout
-    return conv2d_blocks_of_bytes(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
 def conv2d_nhwc_winograd_of_transformed(
@@ -171,99 +161,43 @@ def sort_by_key(keys: te.Tensor, values: te.Tensor, axis: int = -1, is_ascend: b
 Binop = Callable[[Any, Any], Any]
 
 
-def _scan(
-    data: te.Tensor, axis: int, dtype: str | None, binop: Binop, identity_value: Any, exclusive: bool
-) -> te.Tensor:
-    return running(data, binop, identity_value, "T_scan", axis, dtype, exclusive)
-
-
-def inclusive_scan(
+def scan(
     data: te.Tensor,
-    axis: int = -1,
-    output_dtype: str | None = None,
-    binop: Binop = tir.Add,
-    identity_value: Any = 0,
-    workspace: Any = None,
+    axis: int | None,
+    dtype: str | None,
+    binop: Binop | None,
+    identity_value: Any,
+    exclusive: bool | None,
 ) -> te.Tensor:
-    """binop of all elements up to each one along `axis`."""
-    del workspace
-    return _scan(data, axis, output_dtype, binop, identity_value, False)
+    """binop (addition if None) of all elements up to each one along `axis` (of the flattened data if None); exclusive: without the element
+    itself."""
+    return scanop(data, binop or tir.Add, identity_value, "T_scan", axis, dtype, exclusive)
 
 
 def exclusive_scan(
     data: te.Tensor,
-    axis: int = -1,
-    return_reduction: bool = False,
-    output_dtype: str | None = None,
-    binop: Binop = tir.Add,
-    identity_value: Any = 0,
-    workspace: Any = None,
+    axis: int,
+    return_reduction: bool,
+    output_dtype: str | None,
+    binop: Binop | None,
+    identity_value: Any,
 ) -> Any:
     """binop of all elements before each one along `axis`. return_reduction: [this, binop of all elements]."""
-    del workspace
-    found = _scan(data, axis, output_dtype, binop, identity_value, True)
+    found = scan(data, axis, output_dtype, binop, identity_value, True)
     return [found, get_reduction_from_exclusive_scan(data, found, binop, axis)] if return_reduction else found
 
 
 def get_reduction_from_exclusive_scan(
-    data: te.Tensor, ex_scan_output: te.Tensor, binop: Binop = tir.Add, axis: int = -1
+    data: te.Tensor, ex_scan_output: te.Tensor, binop: Binop | None = None, axis: int = -1
 ) -> te.Tensor:
     """binop of all elements along the axis (the last one) of an exclusive scan, which its last element and that of the data give."""
     at = normalize_axis(axis, len(data.shape))
     shape = shape_of(data)
     dtype = ex_scan_output.dtype
+    combine = binop or tir.Add
 
     def element(*i: Var) -> Any:
         place = (*i[:at], as_int(shape[at] - 1), *i[at:])
-        return binop(ex_scan_output(*place), to(data(*place), dtype))
+        return combine(ex_scan_output(*place), to(data(*place), dtype))
 
     return compute([*shape[:at], *shape[at + 1 :]], element, name="reduction", tag="injective")
-
-
-def scanop(
-    data: te.Tensor,
-    binop: Binop,
-    identity_value: Any,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool | None = None,
-    workspace: Any = None,
-) -> te.Tensor:
-    """binop of all elements up to each one along `axis` (of the flattened data if None); exclusive: without the element itself."""
-    del workspace
-    return running(data, binop, identity_value, "T_scan", axis, dtype, exclusive)
-
-
-def cumsum(
-    data: te.Tensor,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool | None = None,
-    workspace: Any = None,
-) -> te.Tensor:
-    """Running sum along `axis` (of the flattened data if None)."""
-    del workspace
-    return running_sum(data, axis, dtype, exclusive)
-
-
-def cumprod(
-    data: te.Tensor,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool | None = None,
-    workspace: Any = None,
-) -> te.Tensor:
-    """Running product along `axis` (of the flattened data if None)."""
-    del workspace
-    return running_product(data, axis, dtype, exclusive)
-
-
-def sparse_dense(
-    data: te.Tensor,
-    weight_data: te.Tensor,
-    weight_indices: te.Tensor,
-    weight_indptr: te.Tensor,
-    sparse_lhs: bool = False,
-) -> te.Tensor:
-    """Dense (M, K) times the transpose of sparse (N, K): (M, N); with `sparse_lhs`, the sparse matrix is on the left."""
-    return nn.sparse_dense(data, weight_data, weight_indices, weight_indptr, sparse_lhs)

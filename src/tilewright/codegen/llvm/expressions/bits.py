@@ -16,6 +16,7 @@ class Bits:
 
     def __init__(self, frame: Frame, operands: Operands, expressions: ExprEmitter) -> None:
         self.operands, self.b, self.expr = operands, frame.b, expressions.expr
+        self.helium = frame.target.cpu.helium
 
     def on_bitwise(self, e: Call) -> str:
         operation, dtype = BITWISE[e.intrinsic], e.dtype
@@ -68,10 +69,22 @@ class Bits:
         lanes = e.dtype.lanes
         places = [a.value if type(a) is Broadcast else a for a in (q, shift)]
         known = [a.value if isinstance(a, IntImm) else None for a in places]
-        if known == [31, 0] and lanes % 2 == 0 and e.dtype.is_int and e.dtype.bits == e.args[1].dtype.bits == 32:
+        words = e.dtype.is_int and e.dtype.bits == e.args[1].dtype.bits == 32
+        if self.helium and lanes == 4 and words and known in ([31, 0], [32, 0]):
+            # One instruction. It saturates the product of the two lowest numbers, which has no 31 bits.
+            name, more = ("vqrdmulh", "") if known[0] == 31 else ("vrmulh", ", i32 0")
+            t = llvm_type(e.dtype)
+            signature = f"{t}({t}, {t}{', i32' if more else ''})"
+            return self.b.call(signature, f"llvm.arm.mve.{name}.v4i32", f"{t} {x}, {t} {y}{more}", x, y)
+        if known == [31, 0] and lanes % 2 == 0 and words:
             return self._fraction_product(x, y, e.dtype)
         i64 = DataType("int64").with_lanes(lanes)
         t64, p = llvm_type(i64), self.b.pure
+        if known[0] is not None and known in ([31, 0], [32, 0]):
+            wide = [self.operands.convert(v, t, i64) for v, t in ((x, e.dtype), (y, e.args[1].dtype))]
+            product = p(f"mul {t64} {wide[0]}, {wide[1]}", *wide)
+            rounded = p(f"add {t64} {product}, {splat(i64, str(1 << known[0] - 1))}", product)
+            return self.operands.convert(p(f"ashr {t64} {rounded}, {splat(i64, str(known[0]))}", rounded), i64, e.dtype)
         wide_x, wide_y = self.operands.convert(x, e.dtype, i64), self.operands.convert(y, e.args[1].dtype, i64)
         q_wide, s_wide = (
             self.operands.convert(self.expr(q), q.dtype, i64),

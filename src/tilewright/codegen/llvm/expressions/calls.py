@@ -13,7 +13,6 @@ from tilewright.codegen.llvm.expressions.types import (
     is_literal,
     llvm_type,
     memory_type,
-    splat,
 )
 from tilewright.codegen.llvm.expressions.types import symbol as quoted
 from tilewright.codegen.llvm.functions.frame import Frame
@@ -77,7 +76,9 @@ class CallEmitter:
         return self.expressions.lazy(cond, lambda: self.expr(a), lambda: self.expr(b), e.dtype)
 
     def _padded_load(self, cond: str, load: PrimExpr, other: PrimExpr, swapped: bool = False) -> str | None:
-        """`load if cond else constant` without a branch, by a masked load or a choice of addresses; None if these are not possible."""
+        """`load if cond else constant` without a branch, by a choice of addresses; None if that is not possible. A masked load would be
+        slower: one of an address that is not mapped, as before the first row of an image, takes hundreds of cycles even where no lane is
+        read (Zen 4)."""
         if (
             not isinstance(load, BufferLoad)
             or load.predicate is not None
@@ -104,25 +105,13 @@ class CallEmitter:
         return self.memory.remembered(
             load.buffer.data,
             other_value,
-            lambda: (
-                self._masked_whole(cond, pointer, const, align, load.dtype, literal)
-                if self.frame.target.cpu.avx512 and lanes > 1 and not swapped
-                else self._load_of_two(cond, pointer, const, align, load.dtype, literal, swapped)
-            ),
+            lambda: self._load_of_two(cond, pointer, const, align, load.dtype, literal, swapped),
         )
-
-    def _masked_whole(self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str) -> str:
-        """A masked load of all lanes or of none. The condition becomes the mask, which costs nothing with AVX-512."""
-        n, p = dtype.lanes, self.b.pure
-        first = p(f"insertelement <{n} x i1> poison, i1 {cond}, i32 0", cond)
-        zeros = ", ".join(["i32 0"] * n)
-        mask = p(f"shufflevector <{n} x i1> {first}, <{n} x i1> poison, <{n} x i32> <{zeros}>", first)
-        return self.memory.masked_load_at(pointer, const, align, dtype, mask, splat(dtype, literal))
 
     def _load_of_two(
         self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str, swapped: bool
     ) -> str:
-        """A load from the address of the buffer, or from the address of a constant in memory."""
+        """A load from the address of the buffer, or from that of a constant in memory."""
         fallback = self.frame.module.splat_constant(dtype, literal)
         at = self.addresses.place(pointer, const)
         first, second = (fallback, at) if swapped else (at, fallback)
@@ -206,13 +195,38 @@ class CallEmitter:
             return "0"
         return self.b.here(text)
 
+    def intrinsic(self, symbol: str, dtype: DataType, args: tuple[PrimExpr, ...]) -> str:
+        """Calls a function of LLVM without side effects. Equal calls are one."""
+        operands = [self.expr(arg) for arg in args]
+        types = [llvm_type(arg.dtype) for arg in args]
+        given = ", ".join([f"{t} {x}" for t, x in zip(types, operands, strict=True)])
+        return self.b.call(f"{llvm_type(dtype)}({', '.join(types)})", quoted(symbol), given, *operands)
+
+    def on_atomic_add(self, e: Call) -> str:
+        """Adds to the element at an address, and returns what it was."""
+        value = e.args[1]
+        t = _native(value.dtype)
+        if value.dtype.lanes > 1 or value.dtype.is_bool:
+            raise self.frame.error(
+                f"there is no atomic addition of {value.dtype}; add to a scalar of integers or floats", e
+            )
+        place, added = self.expr(e.args[0]), self.expr(value)
+        if t != llvm_type(value.dtype):
+            added = self.operands.reinterpreted(added, llvm_type(value.dtype), t)
+        self.memory.forget(None)
+        word = "fadd" if value.dtype.is_float else "add"
+        before = self.b.here(f"atomicrmw {word} ptr {place}, {t} {added} monotonic")
+        return before if t == llvm_type(value.dtype) else self.operands.reinterpreted(before, t, llvm_type(value.dtype))
+
     def on_llvm(self, e: Call) -> str:
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.frame.error("call_llvm_intrin takes the full name of an LLVM intrinsic as a string", e)
         pure = e.intrinsic == "call_llvm_pure_intrin"
         if "bfloat16" not in f"{e.dtype}{[a.dtype for a in e.args[1:]]}":
-            return self.c_call(name.value, e.dtype, e.args[1:], pure)
+            if pure:
+                return self.intrinsic(name.value, e.dtype, e.args[1:])
+            return self.c_call(name.value, e.dtype, e.args[1:], False)
         # bfloat16 values are kept as their bits, but LLVM's intrinsics take the type bfloat.
         types = [_native(a.dtype) for a in e.args[1:]]
         operands = [

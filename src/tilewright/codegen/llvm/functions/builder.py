@@ -7,7 +7,7 @@ knows its operands, which moves loop-invariant addresses out of loops without an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 MOST_POINTERS = 6
 """Pointers that advance with a loop, at most: more take too many registers."""
@@ -17,14 +17,16 @@ class Scope:
     """Straight-line code that can be added to. It begins with block `first`, and ends for now in block `label`."""
 
     __slots__ = (
-        "addresses", "backwards", "begin", "certain", "counter", "first", "has_loops", "label", "lines", "loaded", "loads", "memo",
-        "pointers", "steps",
+        "addresses", "backwards", "begin", "certain", "changes", "counter", "first", "has_loops", "label", "lines", "loaded", "loads",
+        "memo", "pointers", "steps",
     )  # fmt: skip
 
     def __init__(self, label: str, certain: bool = False) -> None:
         self.first = self.label = label
         self.certain = certain
         """Whether the scope runs whenever the scope around it does."""
+        self.changes: Collection[object] = ()
+        """Data variables to which a loop stores: what was read of them before it is not known to hold inside."""
         self.backwards = False
         """Whether an address decreases as a value of this scope increases."""
         self.has_loops = False

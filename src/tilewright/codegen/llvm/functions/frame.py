@@ -116,14 +116,21 @@ class Frame:
     def _leaves_unless(self, cond: str) -> str:
         """Emits a branch to a block that leaves the function unless a condition holds. Returns the label of this block."""
         ok, fail = self.b.label("ok"), self.b.label("fail")
+        self._may_end_here()
         scope = self.b.scopes[-1]
         scope.lines += [f"  br i1 {cond}, label %{ok}, label %{fail}", f"{ok}:"]
         scope.label = ok
         return fail
 
+    def _may_end_here(self) -> None:
+        """Keeps what follows from moving before this place."""
+        for scope in self.b.scopes:
+            scope.certain = False
+
     def leave(self, value: str) -> None:
         """Emits a return of a value (text with its type). Code after it is unreachable."""
         dead = self.b.label("dead")
+        self._may_end_here()
         scope = self.b.scopes[-1]
         scope.lines += [f"  ret {value}", f"{dead}:"]
         scope.label = dead

@@ -62,7 +62,7 @@ class FunctionEmitter:
             name = f"%p{k}"
             buffer = func.buffer_map.get(param)
             if buffer is not None:
-                align = max(1, buffer.data_alignment)
+                align = max(1, min(buffer.data_alignment, self.frame.target.cpu.alignment))
                 self.variables.pointers[buffer.data] = (name, align)
                 self.variables.pointers[param] = (name, align)
                 noalias = self.facts.noalias and buffer.data not in self.facts.shared
@@ -91,6 +91,9 @@ class FunctionEmitter:
         # LLVM uses SVE registers for vectors if it knows their width.
         units = self.frame.target.cpu.sve_bits // 128
         known = f" vscale_range({units},{units})" if units else ""
+        # Vectors that are spilled lie in one cache line each. LLVM cannot see to that once it has used the frame pointer otherwise.
+        if self.frame.target.cpu.vector_bits > 128 and self.frame.target.cpu.arch == "x86" and attributes != COLD:
+            known += ' "stackrealign"'
         lines = [
             f"{header}({', '.join(self.variables.params)}) {attributes}{known} {{",
             *self.b.text(),

@@ -123,6 +123,7 @@ class Loops:
         head, done = b.label("loop"), b.label("done")
         before = parent.label
         scope = b.push(head, nonempty)
+        scope.changes = stored
         iv = b.define_here(b.name())
         if self.steps_pointers:
             scope.counter, scope.begin = iv, begin
@@ -191,8 +192,9 @@ class Loops:
         parent = b.scopes[-1]
         head, done = b.label("while"), b.label("done")
         before = parent.label
-        b.push(head)
-        carried = self._carry(self.facts.use.stored.get(id(s), set()))
+        stored = self.facts.use.stored.get(id(s), set())
+        b.push(head).changes = stored
+        carried = self._carry(stored)
         self.memory.forget(None)
         cond = self.expr(s.condition)
         test = b.scopes[-1]

@@ -27,6 +27,7 @@ from tilewright.node.field_values import numpy_dtype
 from tilewright.runtime.linking.symbols import LIBRARY
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.target.triples import is_bare
 from tilewright.tir import BufferLoad, BufferStore, Call, For, ForKind, PrimFunc, Var
 from tilewright.tir.transform.types.legalize import without_float8
 
@@ -37,13 +38,16 @@ class ModuleEmitter:
     def __init__(self, mod: IRModule, target: Target) -> None:
         self.mod, self.target = mod, target
         self.iptr = f"i{target.cpu.pointer_bits}"
+        self.alignment = target.cpu.alignment
         self.declare: dict[str, str] = {}
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.uses_context = self.uses_module = False
         self.helpers: set[str] = set()
         self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
-        self.steps_pointers = target.cpu.arch == "wasm" and effort(mod) < WHOLE
+        self.steps_pointers = (target.cpu.arch == "wasm" or target.cpu.pairs or target.cpu.byte_dots) and effort(
+            mod
+        ) < WHOLE
         """Whether loops advance pointers themselves: LLVM does that for other processors, and vectorises loops that do not."""
         self._strings: dict[str, str] = {}
         self._constants: dict[str, str] = {}
@@ -71,11 +75,13 @@ class ModuleEmitter:
         return found
 
     def constant(self, data: Any, dtype: DataType) -> str:
-        """Adds constant data, aligned to 64 bytes, and returns its address."""
+        """Adds constant data, aligned as the target aligns tensors, and returns its address."""
         values = data.numpy() if hasattr(data, "numpy") else data
         raw = np.ascontiguousarray(values, numpy_dtype(dtype.element)).tobytes()
         name = f"@.const{len(self.globals)}"
-        self.globals.append(f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{_escape(raw)}", align 64')
+        self.globals.append(
+            f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{_escape(raw)}", align {self.alignment}'
+        )
         return name
 
     def splat_constant(self, dtype: DataType, literal: str) -> str:
@@ -86,13 +92,14 @@ class ModuleEmitter:
         found = self._constants.get(key)
         if found is None:
             found = self._constants[key] = f"@.splat{len(self._constants)}"
-            self.globals.append(f"{found} = private unnamed_addr constant {key}, align 64")
+            self.globals.append(f"{found} = private unnamed_addr constant {key}, align {self.alignment}")
         return found
 
     def pointer_align(self, func: PrimFunc, param: Var) -> int:
         """The alignment of a handle parameter that is the data of buffers in the body; 1 if no buffer uses it."""
         accesses: list[BufferLoad | BufferStore] = nodes_of(func.body, BufferLoad, BufferStore)
-        return min([a.buffer.data_alignment for a in accesses if a.buffer.data is param], default=1)
+        found = [a.buffer.data_alignment for a in accesses if a.buffer.data is param]
+        return min([*found, self.alignment]) if found else 1
 
     def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
         """(symbol, parameter types, result type) of a function that `call` calls. Raises TVMError if arguments do not fit."""
@@ -171,7 +178,11 @@ class ModuleEmitter:
 
     def _wrapper(self, name: str, symbol: str, func: PrimFunc) -> None:
         """Emits `int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points to a scalar."""
-        lines = [f"define i32 @{quoted(name)}(ptr %args) {COLD} {{"]
+        # Programs without an operating system mostly call the body, and their linkers leave out sections that nobody needs.
+        apart = is_bare(self.target.triple) and re.fullmatch(r"[\w.$]+", name) is not None
+        kind = f'nounwind minsize section ".text.{name}"' if apart else COLD
+        call = "tail call" if apart else "call"
+        lines = [f"define i32 @{quoted(name)}(ptr %args) {kind} {{"]
         args = []
         for k, param in enumerate(func.params):
             lines.append(f"  %s{k} = getelementptr ptr, ptr %args, i32 {k}")
@@ -184,7 +195,11 @@ class ModuleEmitter:
                 if param.dtype.is_bool:
                     lines.append(f"  %b{k} = trunc i8 %v{k} to i1")
                 args.append(f"{t} %{'b' if param.dtype.is_bool else 'v'}{k}")
-        lines += [f"  %code = call i32 @{quoted(symbol)}({', '.join(args)})", "  ret i32 %code", "}"]
+        lines += [
+            f"  %code = {call} i32 @{quoted(symbol)}({', '.join(args)}){' noinline' if apart else ''}",
+            "  ret i32 %code",
+            "}",
+        ]
         self.functions.append("\n".join(lines))
 
 

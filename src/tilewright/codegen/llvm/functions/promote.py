@@ -23,6 +23,9 @@ from tilewright.tir import (
 
 MAX_REGISTER_BYTES = 16384
 
+POINTERS = ("tir.address_of", "tir.handle_add_byte_offset", "tir.tvm_access_ptr", "tir.reinterpret")
+"""Intrinsics that make a pointer of another one."""
+
 
 class _Candidate:
     __slots__ = ("across", "depth", "dtype", "forms", "lanes", "ok", "parts", "size")
@@ -42,18 +45,19 @@ class _Candidate:
         return (
             self.ok
             and self.lanes > 0
-            and self.size % self.lanes == 0
             and all([self.lanes % n == 0 or (self.lanes > 1 and n % self.lanes == 0) for n in self.parts])
             and all([self.lanes > 1 and n % self.lanes == 0 for n in self.across])
         )
 
 
 class BufferUse(Visitor):
-    """Collects `written`, `promoted` (data variable -> dtype, lanes per slot, elements) and `stores_in` in `visit(body)`."""
+    """Collects data variables in `visit(body)`: those `written`, those `passed_on` to calls (written too), those `promoted` (to dtype,
+    lanes per slot, elements), and those `stored` to in a loop, by its id."""
 
     def __init__(self, forms: AffineForms) -> None:
         self.forms = forms
         self.written: set[Var] = set()
+        self.passed_on: set[Var] = set()
         self.stored: dict[int, set[Var]] = {}
         self._candidates: dict[Var, _Candidate] = {}
         self._fixed: set[Var] = set()
@@ -62,7 +66,10 @@ class BufferUse(Visitor):
 
     @property
     def promoted(self) -> dict[Var, tuple[DataType, int, int]]:
-        return {v: (c.dtype, c.lanes, c.size) for v, c in self._candidates.items() if c.is_whole()}
+        # The last slot may have lanes past the end of the buffer, which no access uses.
+        return {
+            v: (c.dtype, c.lanes, -(-c.size // c.lanes) * c.lanes) for v, c in self._candidates.items() if c.is_whole()
+        }
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> None:
@@ -113,6 +120,9 @@ class BufferUse(Visitor):
     @on(LetStmt, Let)
     def _let(self, s: LetStmt | Let) -> None:
         self.visit(s.value)
+        if s.var.dtype.code == "handle" and _points_into_a_buffer(s.value):
+            self.passed_on.add(s.var)
+            self.written.add(s.var)
         self.visit(s.body)
 
     @on(BufferLoad)
@@ -136,6 +146,7 @@ class BufferUse(Visitor):
         if candidate is not None:
             candidate.ok = False
         if v.dtype.code == "handle":
+            self.passed_on.add(v)
             self.written.add(v)
 
     @on(Call)
@@ -152,6 +163,7 @@ class BufferUse(Visitor):
         if name == "tir.address_of" and isinstance(e.args[0], BufferLoad):
             var = e.args[0].buffer.data
             self._var(var)
+            self.passed_on.add(var)
             self.written.add(var)
         self.visit_children(e)
 
@@ -196,3 +208,10 @@ class BufferUse(Visitor):
             if (coefficient % lanes and not across) or leaf not in self._fixed:
                 candidate.ok = False
                 return
+
+
+def _points_into_a_buffer(value: PrimExpr) -> bool:
+    """Whether a handle is one of a buffer's memory under another name."""
+    if isinstance(value, Var):
+        return True
+    return isinstance(value, Call) and getattr(value.op, "name", "") in POINTERS

@@ -236,8 +236,9 @@ class StmtEmitter:
                 constant = False
         size = s.dtype.bytes * s.dtype.lanes
         if constant and count * size <= STACK_LIMIT:
-            slot = self.b.alloca(f"alloca [{max(count, 1)} x {memory_type(s.dtype)}], align 64")
-            self.variables.pointers[s.buffer_var] = (slot, 64)
+            align = self.frame.target.cpu.alignment
+            slot = self.b.alloca(f"alloca [{max(count, 1)} x {memory_type(s.dtype)}], align {align}")
+            self.variables.pointers[s.buffer_var] = (slot, align)
             self.memory.forget(s.buffer_var)
             self.stmt(s.body)
             return
@@ -245,10 +246,13 @@ class StmtEmitter:
         for extent in s.extents:
             total = multiply(total, cast_to(extent, "int64"))
         pointer = self.workspaces.allocate(self.expr(total))
-        self.variables.pointers[s.buffer_var] = (pointer, 64)
+        self.variables.pointers[s.buffer_var] = (pointer, self.frame.target.cpu.alignment)
         self.stmt(s.body)
         self.workspaces.free(pointer)
 
     def on_allocate_const(self, s: AllocateConst) -> None:
-        self.variables.pointers[s.buffer_var] = (self.frame.module.constant(s.data, s.dtype), 64)
+        self.variables.pointers[s.buffer_var] = (
+            self.frame.module.constant(s.data, s.dtype),
+            self.frame.target.cpu.alignment,
+        )
         self.stmt(s.body)

@@ -27,9 +27,9 @@ class Facts:
         """Data variables that the function stores to or passes on."""
         return self.use.written
 
-    def may_change(self, var: Var) -> bool:
-        """Whether the memory of a data variable may change while the function runs."""
-        return var in self.use.written or var in self.shared or not self.noalias
+    def is_apart(self, var: Var) -> bool:
+        """Whether only stores to a data variable change its memory."""
+        return self.noalias and var not in self.shared and var not in self.use.passed_on
 
 
 class Variables:

@@ -24,6 +24,9 @@ APART = 48
 TOGETHER = 4
 """The number of loads from one base that LLVM moves together (X86InstrInfo::shouldScheduleLoadsNear)."""
 
+FENCE = 'fence syncscope("singlethread") acq_rel'
+"""Keeps LLVM from moving and merging loads. It is no instruction."""
+
 
 class MemoryEmitter:
     """Emits loads and stores."""
@@ -60,7 +63,9 @@ class MemoryEmitter:
         return self.load_at(var, *self.addresses.address(var, form, size), dtype)
 
     def load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
-        level = self._level(var, pointer) if self.addresses.inside and dtype.lanes == 1 else self.b.level
+        # Numbers that the function computes itself are few, such as a mean; what depends on them alone moves out of loops with them.
+        moves = dtype.lanes == 1 and (self.addresses.inside or var in self.facts.written)
+        level = self._level(var, pointer) if moves else self.b.level
 
         def fetch() -> str:
             at = self.addresses.place(pointer, const, level)
@@ -69,23 +74,35 @@ class MemoryEmitter:
             value = self.b.here(f"load {memory_type(dtype)}, ptr {at}, align {_bounded(align, dtype)}", level)
             return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
 
-        return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch, level)
+        key = f"{pointer}+{const}:{dtype}"
+        if self.frame.target.cpu.pairs and dtype.lanes * dtype.bits > self.frame.target.cpu.pointer_bits:
+            # Only the last one of several registers is remembered: others would wait in registers for a later step.
+            known = self.b.scopes[-1].loads.setdefault(var, {})
+            if key not in known:
+                known.clear()
+        return self.remembered(var, key, fetch, level)
 
     def _level(self, var: Var, pointer: str) -> int:
-        """The outermost scope in which a part of an address can be read: its memory does not change, and the scopes inside always run."""
-        level = self.b.level
-        if not self.facts.may_change(var):
+        """The outermost scope in which an element can be read: the scopes inside do not change its memory, and always run."""
+        level, scopes = self.b.level, self.b.scopes
+        if self.facts.is_apart(var):
             known = self.b.level_of.get(pointer, 0)
-            while level > known and self.b.scopes[level].certain:
+            while level > known and scopes[level].certain and var not in scopes[level].changes:
                 level -= 1
         return level
 
     def _keep_apart(self) -> None:
         """Keeps LLVM from moving the next load of a vector. LLVM moves up to four loads from one base together, also loads of later steps
-        of an unrolled tile, for which registers are then missing."""
+        of an unrolled tile, for which registers are then missing. Where vectors are pairs in general registers, each is loaded beside its
+        use."""
         scope = self.b.scopes[-1]
-        if scope.loaded and len(scope.lines) - scope.loaded >= APART and self._is_crowded():
-            self.b.effect('fence syncscope("singlethread") acq_rel')
+        if (
+            self.frame.target.cpu.pairs
+            or scope.loaded
+            and len(scope.lines) - scope.loaded >= APART
+            and self._is_crowded()
+        ):
+            self.b.effect(FENCE)
         scope.loaded = len(scope.lines)
 
     def _is_crowded(self) -> bool:
@@ -98,10 +115,12 @@ class MemoryEmitter:
     def remembered(self, var: Var, key: str, fetch: Callable[[], str], level: int = -1) -> str:
         """A value read from a buffer, fetched again only after the buffer may have changed. level: the scope that `fetch` writes to."""
         scopes = self.b.scopes
-        for scope in (scopes[-1],) if self.facts.may_change(var) else reversed(scopes):
+        for scope in reversed(scopes):
             found = scope.loads.get(var)
             if found is not None and key in found:
                 return found[key]
+            if var in scope.changes or not self.facts.is_apart(var):
+                break
         value = fetch()
         scopes[level].loads.setdefault(var, {})[key] = value
         return value
@@ -317,8 +336,7 @@ class MemoryEmitter:
     # --- stores
 
     def on_store(self, s: BufferStore) -> None:
-        buffer, var, dtype = s.buffer, s.buffer.data, s.value.dtype
-        form = self.facts.affine.offset(buffer, s.indices)
+        var, form = s.buffer.data, self.facts.affine.offset(s.buffer, s.indices)
         kept = self.variables.registers.get(var)
         if kept is not None:
             assert form is not None
@@ -327,10 +345,14 @@ class MemoryEmitter:
             if kept.holds(offset):
                 kept.slots[offset] = self._where(s.predicate, value, kept.slots[offset], kept.dtype)
             return
-        value = self.expr(s.value)
+        self._in_memory(s, form, self.expr(s.value))
+        # Last, since the place and the mask may have been read from the same buffer.
+        self.forget(var)
+
+    def _in_memory(self, s: BufferStore, form: Affine | None, value: str) -> None:
+        buffer, dtype = s.buffer, s.value.dtype
         size = buffer.dtype.bytes * buffer.dtype.lanes
         lanes = dtype.lanes // buffer.dtype.lanes
-        self.forget(var)
         if s.predicate is not None:
             self._masked_store(s, form, value)
             return
@@ -339,7 +361,7 @@ class MemoryEmitter:
                 self._store_at(self.operands.lane(value, dtype, k), pointer, buffer.dtype.bytes, buffer.dtype)
             return
         assert form is not None
-        pointer, const, align = self.addresses.address(var, form, size)
+        pointer, const, align = self.addresses.address(buffer.data, form, size)
         self._store_at(value, self.addresses.place(pointer, const), _bounded(align, dtype), dtype)
 
     def _where(self, predicate: PrimExpr | None, value: str, other: str, dtype: DataType) -> str:
@@ -381,9 +403,11 @@ class MemoryEmitter:
 
     def forget(self, var: Var | None) -> None:
         """Drops remembered loads that a store to `var` (None: to any memory) may have changed."""
+        groups = (self.facts.shared, self.facts.use.passed_on)
+        changed = {var, *[v for group in groups if var in group for v in group]}
         for scope in self.b.scopes:
             if var is not None and self.facts.noalias:
-                for v in self.facts.shared if var in self.facts.shared else (var,):
+                for v in changed:
                     scope.loads.pop(v, None)
             else:
                 kept = {

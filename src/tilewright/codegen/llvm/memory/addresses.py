@@ -9,7 +9,7 @@ from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.variables import Variables
 from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.ir import PrimExpr
-from tilewright.tir import Var
+from tilewright.tir import Mul, Var
 from tilewright.tir.analysis.value_range import value_range
 
 
@@ -38,6 +38,14 @@ class Addresses:
         iv = self.variables.ivs.get(leaf)
         if iv is not None:
             return iv
+        if type(leaf) is Mul and leaf.dtype.is_int and int(self.iptr[1:]) > leaf.dtype.bits:
+            # Which is the same, as the product has no more bits, and loops need not convert it.
+            a, b = [self.index_leaf(factor) for factor in (leaf.a, leaf.b)]
+            return (
+                a * b
+                if isinstance(a, int) and isinstance(b, int)
+                else self.b.pure(f"mul {self.iptr} {a}, {b}", *map(str, (a, b)))
+            )
         outer, self.inside = self.inside, True
         operand = self.expr(leaf)
         self.inside = outer

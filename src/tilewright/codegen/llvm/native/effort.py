@@ -9,6 +9,7 @@ from tilewright.tir import (
     Block,
     BufferLoad,
     BufferStore,
+    Call,
     For,
     ForKind,
     Let,
@@ -19,6 +20,9 @@ from tilewright.tir import (
 )
 from tilewright.tir.stmt_functor import used_vars
 
+PAIRED = ("llvm.arm.smlad", "llvm.arm.smlab", "llvm.arm.smlat", "llvm.arm.mve.vmldava")
+"""Begins of the names of multiply-adds to general registers. Their loops are scheduled for these few registers: LLVM's whole pipeline
+would merge loads of several steps, for whose values there are none."""
 WHOLE, SHORT, NONE = 3, 2, 1
 """Levels of `target_machine.optimise`: LLVM's whole pipeline; the passes that move memory at constant places to registers; no pass."""
 
@@ -30,6 +34,13 @@ class _Loops(Visitor):
         self.running: set[Var] = set()
         self.local: set[Var] = set()
         self.found = False
+        self.paired = False
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        if e.intrinsic == "call_llvm_pure_intrin" and str(getattr(e.args[0], "value", "")).startswith(PAIRED):
+            self.paired = True
+        self.visit_children(e)
 
     @on(For)
     def _for(self, s: For) -> None:
@@ -59,6 +70,7 @@ class _Loops(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
+        self.visit_children(s)
         if not self.running or self.found:
             return
         if s.value.dtype.lanes == 1:
@@ -79,4 +91,4 @@ def effort(mod: IRModule) -> int:
     for func in mod.functions.values():
         if isinstance(func, PrimFunc):
             loops.visit(func.body)
-    return WHOLE if loops.found else SHORT
+    return WHOLE if loops.found and not loops.paired else SHORT

@@ -25,6 +25,13 @@ _FROM_LIBRARY = frozenset(_LIBRARY_WORDS.split())
 """Functions that call the C library for floats of all widths, unless the compiler has an instruction."""
 
 
+OF_ARM = {
+    "llvm.arm.smlad": "tw_smlad", "llvm.arm.smlabb": "tw_smlabb", "llvm.arm.smlatt": "tw_smlatt", "llvm.arm.sxtb16": "tw_sxtb16",
+    "llvm.fshl.i32": "tw_fshl_u32",
+}  # fmt: skip
+"""LLVM's names of instructions -> functions in tilewright/kernel.h, which are these instructions or portable C."""
+
+
 class CallEmitter(MemoryEmitter):
     """Rules for calls, as a part of a function's emitter."""
 
@@ -150,7 +157,11 @@ class CallEmitter(MemoryEmitter):
 
     def on_reinterpret(self, e: Call) -> Text:
         value = e.args[0]
-        a, source, to = self.expr(value), kept(value.dtype), kept(e.dtype)
+        source, to = kept(value.dtype), kept(e.dtype)
+        place = self.neighbours(value) if to.lanes == 1 and to.bits >= 32 and not to.is_float else None
+        if place is not None:
+            return self.function(f"tw_read_{scalar(to)}", place)
+        a = self.expr(value)
         if source == to:
             return a
         if "handle" in (source.code, to.code):
@@ -232,7 +243,10 @@ class CallEmitter(MemoryEmitter):
         return text if e.intrinsic == "call_pure_extern" else self.now(text, e.dtype)
 
     def on_llvm(self, e: Call) -> Text:
-        raise self.error("an LLVM intrinsic has no form in C; compile for the target llvm", e)
+        name = OF_ARM.get(getattr(e.args[0], "value", ""))
+        if name is None:
+            raise self.error("an LLVM intrinsic has no form in C; compile for the target llvm", e)
+        return self.function(name, *[self.expr(a) for a in e.args[1:]])
 
     def on_prefetch(self, e: Call) -> Text:
         rw, locality = [a.value if isinstance(a, IntImm) else 0 for a in e.args[1:3]] or [0, 2]

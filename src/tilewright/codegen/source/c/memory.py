@@ -6,7 +6,7 @@ from tilewright.codegen.source.c.expr import ExprEmitter
 from tilewright.codegen.source.c.names import ctype, kept, scalar
 from tilewright.codegen.source.text.operands import ATOM, CHOICE, PRODUCT, UNARY, Text
 from tilewright.ir import DataType, PrimExpr
-from tilewright.tir import Buffer, BufferLoad, BufferStore, Var
+from tilewright.tir import Buffer, BufferLoad, BufferStore, Call, Var
 
 
 class MemoryEmitter(ExprEmitter):
@@ -34,6 +34,13 @@ class MemoryEmitter(ExprEmitter):
         """The address of an element."""
         base = self._base(buffer)
         return Text(base) if start == "0" else Text(f"&{base}[{start}]", UNARY)
+
+    def neighbours(self, e: PrimExpr) -> Text | None:
+        """The address of the vector of neighbouring elements that an expression loads; None for other expressions."""
+        if not isinstance(e, BufferLoad) or e.predicate is not None or e.buffer.dtype.lanes > 1 or e.dtype.lanes == 1:
+            return None
+        at = self.offset(e.buffer, e.indices)
+        return self.place(e.buffer, at.start) if at is not None and at.step == "1" else None
 
     # --- loads
 
@@ -89,8 +96,14 @@ class MemoryEmitter(ExprEmitter):
     def on_store(self, s: BufferStore) -> None:
         buffer, dtype, mask = s.buffer, s.value.dtype, s.predicate
         lanes = dtype.lanes // buffer.dtype.lanes
-        value = self.expr(s.value)
         at = self.offset(buffer, s.indices)
+        word = _word(s.value)
+        if word is not None and mask is None and buffer.dtype.lanes == 1 and at is not None and at.step == "1":
+            value = self.expr(word)
+            self.line(f"{self.function(f'tw_write_{scalar(word.dtype)}', self.place(buffer, at.start), value)};")
+            self.forget()
+            return
+        value = self.expr(s.value)
         element = ctype(buffer.dtype.element)
         if buffer.dtype.lanes > 1 and lanes > 1:
             self._store_vectors(s, lanes, value)
@@ -125,3 +138,11 @@ class MemoryEmitter(ExprEmitter):
         for k, place in enumerate(self._pieces(s.buffer, s.indices, lanes)):
             part = self.lanes(each, "load", f"{held} + {k * each.lanes}")
             self.line(self.lanes(each, "store", place, part) + ";")
+
+
+def _word(e: PrimExpr) -> PrimExpr | None:
+    """The integer whose bytes a vector consists of; None for vectors that are made otherwise."""
+    if not isinstance(e, Call) or e.intrinsic != "reinterpret" or e.dtype.lanes == 1:
+        return None
+    value = e.args[0]
+    return value if value.dtype.lanes == 1 and value.dtype.bits >= 32 and not value.dtype.is_float else None

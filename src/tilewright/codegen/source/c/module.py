@@ -119,7 +119,11 @@ class ModuleEmitter:
         """Adds an array of constant data, and returns its name."""
         values = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data, numpy_dtype(dtype.element))
         name = f"{plain(name, C_LANGUAGE)}_{self.count(name)}"
-        self.globals.append(array_text(f"static const {ctype(kept(dtype.element))}", name, values, dtype.element))
+        self.globals.append(
+            array_text(
+                f"static const {ctype(kept(dtype.element))}", name, values, dtype.element, self.target.cpu.alignment
+            )
+        )
         return name
 
     def external(self, symbol: str, result: str, types: Sequence[str]) -> str:
@@ -217,7 +221,7 @@ def symbol_text(head: str, name: str, symbol: str) -> str:
     return f"{head} TW_ANY_SYMBOL({name}, {string(symbol)}, {quoted});\n"
 
 
-def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataType) -> str:
+def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataType, alignment: int) -> str:
     """The definition of an array of constants, twelve on a line."""
     flat = values.reshape(-1)
     if dtype.is_float and dtype.bits >= 32:
@@ -231,7 +235,7 @@ def array_text(head: str, name: str, values: np.ndarray[Any, Any], dtype: DataTy
         head = re.sub(r"(static const ).*", rf"\1uint{8 * flat.itemsize}_t", head)
     rows = [", ".join(items[k : k + 12]) for k in range(0, len(items), 12)] or ["0"]
     body = ",\n  ".join(rows)
-    return f"{head} {name}[{max(len(items), 1)}] TW_ALIGN(64) = {{\n  {body}\n}};"
+    return f"{head} {name}[{max(len(items), 1)}] TW_ALIGN({alignment}) = {{\n  {body}\n}};"
 
 
 def symbol_of(gvar: GlobalVar, func: PrimFunc) -> str:

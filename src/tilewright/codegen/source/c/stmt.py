@@ -138,7 +138,7 @@ class StmtEmitter(PackedEmitter):
             count *= extent.value if isinstance(extent, IntImm) else 1
         size = kept(s.dtype.element).bytes
         if constant and count * size <= STACK_LIMIT:
-            self.line(f"{element} {name}[{max(count, 1)}] TW_ALIGN(64);")
+            self.line(f"{element} {name}[{max(count, 1)}] TW_ALIGN({self.module.target.cpu.alignment});")
             self.stmt(s.body)
             return
         total: Any = IntImm("int64", size * s.dtype.lanes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.source.cuda.multiply import RULES as MULTIPLY
 from tilewright.codegen.source.cuda.types import INLINE
+from tilewright.codegen.source.cuda.warpgroups import RULES as WARPGROUPS
 from tilewright.codegen.source.device.dialect import Refused, Rule
 from tilewright.codegen.source.text.operands import UNARY, Text
 from tilewright.ir import IntImm
@@ -175,6 +176,7 @@ _TRY = [
 ]
 RULES: Mapping[str, Rule] = {
     **MULTIPLY,
+    **WARPGROUPS,
     "ptx_cp_async": _copy,
     "ptx_commit_group": _commit,
     "ptx_wait_group": _wait,

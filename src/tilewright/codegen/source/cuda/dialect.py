@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tilewright.codegen.source.cuda import assembly, fragments
+from tilewright.codegen.source.cuda import assembly, fragments, warpgroups
 from tilewright.codegen.source.cuda.types import HEADERS, INLINE, SCALARS, Vectors, floating
+from tilewright.codegen.source.device.calls import scope_of
 from tilewright.codegen.source.device.dialect import Dialect, Refused, Rule
-from tilewright.codegen.source.text.identifiers import Language
+from tilewright.codegen.source.text.identifiers import Language, Names
 from tilewright.codegen.source.text.operands import UNARY, Text
 from tilewright.ir import DataType
 from tilewright.tir.transform.types.legalize import computed_in_float32
@@ -44,7 +45,9 @@ class Cuda(Dialect):
     identifiers: ClassVar[Language] = Language(
         frozenset(_WORDS.split()),
         frozenset(_LIBRARY.split()),
-        re.compile(r"_|(make_)?(u?(char|short|int|long|longlong)|float|double|half|bfloat)\d+$|cp_async|mma_|ldmatrix"),
+        re.compile(
+            r"_|(make_)?(u?(char|short|int|long|longlong)|float|double|half|bfloat)\d+$|cp_async|w?g?mma_|ldmatrix|mbarrier|tma_load|tensor_map"
+        ),
     )
     scalars: ClassVar[Mapping[str, str]] = SCALARS
     inline: ClassVar[str] = INLINE
@@ -225,7 +228,8 @@ class Cuda(Dialect):
         self.prelude.define(name, f"static __constant__ {element} {name}[{len(values)}] = {{{', '.join(values)}}};")
 
     def dynamic(self, name: str, element: str, emitter: KernelEmitter) -> str:
-        emitter.top.append(f"  extern __shared__ __align__(16) unsigned char {name}[];")
+        aligned = warpgroups.ALIGNED if emitter.uses.tiled else 16
+        emitter.top.append(f"  extern __shared__ __align__({aligned}) unsigned char {name}[];")
         return "unsigned char"
 
     def scalar_parameter(self, kind: str, name: str, place: int) -> str:
@@ -233,6 +237,13 @@ class Cuda(Dialect):
 
     def pointer_parameter(self, element: str, name: str, const: bool, alone: bool, place: int) -> str:
         return f"{'const ' if const else ''}{element}* {'__restrict__ ' if alone else ''}{name}"
+
+    def described_parameter(self, param: Var, names: Names) -> tuple[Text, str] | None:
+        if scope_of(param) != warpgroups.SCOPE:
+            return None
+        warpgroups.define_tensor_map(self)
+        name = Text(names.fresh(param.name))
+        return name, f"const __grid_constant__ {warpgroups.TENSOR_MAP} {name}"
 
     def storage(
         self, emitter: KernelEmitter, scope: str, dtype: DataType, name: str, count: int, var: Var

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tilewright.codegen.resources import Resources, read_log
-from tilewright.codegen.source.cuda.nvrtc import packages, toolkits
+from tilewright.support.cuda_files import packages, toolkits
 from tilewright.support.errors import TVMError
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tilewright.codegen.source.device.pieces import legal_vectors
 from tilewright.codegen.source.device.prelude import Prelude
 from tilewright.codegen.source.device.refused import Refused
-from tilewright.codegen.source.text.identifiers import Language
+from tilewright.codegen.source.text.identifiers import Language, Names
 from tilewright.codegen.source.text.operands import ATOM, SUM, UNARY, Text
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
@@ -18,7 +18,7 @@ from tilewright.tir.transform.types.legalize import without_float8
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.device.kernel import KernelEmitter
-    from tilewright.tir import Call, PrimFunc
+    from tilewright.tir import Call, PrimFunc, Var
 
 AXES = tuple([f"{unit}.{axis}" for unit in ("blockIdx", "threadIdx") for axis in "xyz"])
 """The thread axes of a launch."""
@@ -229,6 +229,10 @@ class Dialect(ABC):
     @abstractmethod
     def pointer_parameter(self, element: str, name: str, const: bool, alone: bool, place: int) -> str:
         """The declaration of a parameter in global memory. const: it is only read; alone: no other parameter overlaps it."""
+
+    def described_parameter(self, param: Var, names: Names) -> tuple[Text, str] | None:
+        """(name, declaration) of a parameter that describes memory (a tensor map); None for others."""
+        return None
 
     # --- threads and kernels
 

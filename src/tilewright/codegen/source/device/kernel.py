@@ -66,6 +66,11 @@ class KernelEmitter(DeviceStatements):
                 if not param.dtype.is_float and (param in self.uses.sizes or param.dtype.is_uint):
                     self.ranges[param] = 0, (1 << min(param.dtype.bits, 63) - 1) - 1
                 continue
+            described = self.dialect.described_parameter(param, self.names)
+            if described is not None:
+                self.variables[param], text = described
+                self.params.append(text)
+                continue
             used = self.uses.elements.get(param)
             element = pointee(param) or (used.element if used is not None else None)
             text = self.dialect.stored(element) if element is not None else "void"

@@ -93,7 +93,7 @@ class DeviceStatements(DeviceCalls):
         self.storage[s.var] = Storage(name, self.dialect.stored(element), scope, False)
 
     def on_assert(self, s: AssertStmt) -> None:
-        # A kernel has nobody to tell; the host has checked the arguments.
+        # Builds have made assertions a report to the host (LowerDeviceAsserts).
         self.stmt(s.body)
 
     # --- threads

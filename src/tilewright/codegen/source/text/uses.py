@@ -13,7 +13,7 @@ class Uses(Visitor):
 
     written: those that it stores to or passes on, as a callee may write to them. passed: those that it passes on. elements: the types of
     the buffers that it accesses. widest: the bytes of the widest access. sizes: variables in the shapes of these buffers. asynchronous:
-    whether there are copies that must be waited for.
+    whether there are copies that must be waited for. tiled: whether copies or products take swizzled tiles of shared memory.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Uses(Visitor):
         self.elements: dict[Var, DataType] = {}
         self.widest: dict[Var, int] = {}
         self.sizes: set[Var] = set()
-        self.asynchronous = False
+        self.asynchronous = self.tiled = False
 
     def _access(self, buffer: Buffer, dtype: DataType) -> None:
         self.elements.setdefault(buffer.data, buffer.dtype)
@@ -49,6 +49,7 @@ class Uses(Visitor):
             for index in e.args[0].args[0].indices:
                 self.visit(index)
             return
+        self.tiled |= name in ("ptx_tma_load", "ptx_wgmma", "ptx_wgmma_rs")
         if name in ("ptx_cp_async", "ptx_cp_async_bulk") and all([isinstance(a, Var) for a in (e.args[0], e.args[2])]):
             self._copy(e)
             return
