@@ -64,5 +64,5 @@ def test_printed_programs() -> None:
     text = mod.script()
     assert "@I.ir_module" in text
     assert 'def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((4, 4), "float32")):' in text
-    assert "B[v_i, v_j] = T.max(A[v_i, v_j], T.float32(0.0))" in text
+    assert "B[v_i, v_j] = T.max(A[v_i, v_j], T.float32(0))" in text
     assert "for i, j in T.grid(4, 4):" in mod["main"].script()
