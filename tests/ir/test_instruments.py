@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,12 @@ def test_timing_is_a_tree() -> None:
     with PassContext(instruments=[timing]):
         Sequential([keep, Sequential([rename], name="inner")], name="outer")(MOD)
         rename(MOD)
-        lines = timing.render().split("\n")
-    assert [line.partition(":")[0] for line in lines] == ["outer", "  keep", "  inner", "    rename", "rename"]
-    assert all(" ms (" in line for line in lines)
+        lines = timing.render().splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["outer", "\tkeep", "\tinner", "\t\trename", "rename"]
+    parts = [re.fullmatch(r"\t*\w+: (\d+)us \[(\d+)us\] \(([0-9.]+)%; ([0-9.]+)%\)", line) for line in lines]
+    whole, own, share, of_parent = zip(*[map(float, p.groups()) for p in parts if p], strict=True)
+    assert own[2] == pytest.approx(whole[2] - whole[3], abs=2) and own[3] == whole[3]
+    assert share[0] + share[4] == pytest.approx(100, abs=0.1) and share[0] == of_parent[0] and share[3] <= of_parent[3]
 
 
 def test_a_failing_pass_leaves_the_timing_in_order() -> None:
@@ -99,7 +103,7 @@ def test_a_failing_pass_leaves_the_timing_in_order() -> None:
         with pytest.raises(KeyError):
             Sequential([fails], name="outer")(MOD)
         keep(MOD)
-        assert [line.partition(":")[0] for line in timing.render().split("\n")] == ["outer", "  fails", "keep"]
+        assert [line.partition(":")[0] for line in timing.render().splitlines()] == ["outer", "\tfails", "keep"]
 
 
 def test_prints(capsys: pytest.CaptureFixture[str]) -> None:

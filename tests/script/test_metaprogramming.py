@@ -65,9 +65,9 @@ def test_python_runs_while_parsing() -> None:
     assert lines == [
         "b: T.int32 = n + 2",
         "A[0] = A[11] + A[4]",
-        "A[b] = T.float32(0.0) + A[0] + A[4] + A[8]",
+        "A[b] = T.float32(0) + A[0] + A[4] + A[8]",
         "A[0] = A[8]",
-        "A[3] = T.float32(2.0)",
+        "A[3] = T.float32(2)",
         "x: T.int32 = n",
         "y: T.int32 = n + 1",
         "z: T.int32 = n * 2",
@@ -113,7 +113,7 @@ def test_macros() -> None:
         inner(n, by=2)
 
     assert plain(f.body) == (
-        "for k in range(3): OUT[k + 2] = OUT[k] * T.float32(2.0) OUT[n] = OUT[1] OUT[n + 2] = OUT[n]"
+        "for k in range(3): OUT[k + 2] = OUT[k] * T.float32(2) OUT[n] = OUT[1] OUT[n + 2] = OUT[n]"
         " OUT[n * 3] = OUT[n] OUT[n * 2] = OUT[n]"
     )
 
@@ -225,7 +225,7 @@ def test_modules() -> None:
     main = Module["main"]
     call = main.body[0].value
     assert call.op in Module.functions and call.op.name_hint == "helper"
-    assert plain(main.body[1]) == 'x: T.int32 = cls.size(n, dtype="int32") A[x + 8] = T.float32(1.0)'
+    assert plain(main.body[1]) == 'x: T.int32 = cls.size(n, dtype="int32") A[x + 8] = T.float32(1)'
     assert_roundtrip(Module)
 
 

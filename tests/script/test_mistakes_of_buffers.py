@@ -135,7 +135,7 @@ error: a slice of buffer F that is loaded or stored needs a constant, positive l
         """\
 F[T.Ramp(0, 1, n)] = 1.0""",
         """\
-error: Ramp.lanes must be a constant int, but was given n
+error: Ramp.lanes must be a constant int, or vscale() times one, but was given n
  --> <string>:3:7
   |
 3 |     F[T.Ramp(0, 1, n)] = 1.0

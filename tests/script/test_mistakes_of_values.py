@@ -115,7 +115,7 @@ error: the key of T.attr must be a string, but was given int: 3
         """\
 F[0] = F[0] << 2""",
         """\
-error: shift_left takes integers, but was given float32: F[0], T.float32(2.0)
+error: shift_left takes integers, but was given float32: F[0], T.float32(2)
  --> <string>:3:12
   |
 3 |     F[0] = F[0] << 2

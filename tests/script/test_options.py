@@ -91,8 +91,8 @@ def test_lines_and_context() -> None:
     assert text.split("\n") == [
         "1 ...",
         "2             T.writes(A[vi, vj])",
-        "3             A[vi, vj] = A[vi, vj] * T.float32(2.0)",
-        "4             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        "3             A[vi, vj] = A[vi, vj] * T.float32(2)",
+        "4             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
     ]
     assert f.script(obj_to_underline=[block.body], num_context_lines=-1) == f.script(obj_to_underline=[block.body])
 
@@ -104,8 +104,8 @@ def test_paths_underline_and_annotate() -> None:
     lines = body(f.script(path_to_underline=[value], path_to_annotate={store: "twice"}))
     assert lines[-3:] == [
         "            # twice",
-        "            A[vi, vj] = A[vi, vj] * T.float32(2.0)",
-        "                                    ^^^^^^^^^^^^^^",
+        "            A[vi, vj] = A[vi, vj] * T.float32(2)",
+        "                                    ^^^^^^^^^^^^",
     ]
     with pytest.raises(LookupError, match=r"the path <root>.body.foo ends at <root>.body, a BlockRealize"):
         f.script(path_to_underline=[ROOT.attr("body").attr("foo")])

@@ -194,7 +194,7 @@ def test_every_construct_parses_and_prints_back() -> None:
     assert first_mismatch(everything, back, map_free_vars=True) is None
     for piece in (
         'T.launch_thread("blockIdx.x", 4)',
-        "buf_1[0:8:2] = T.Broadcast(T.float32(0.0), 4)",
+        "buf_1[0:8:2] = T.Broadcast(T.float32(0), 4)",
         'T.thread_binding(8, thread="threadIdx.y")',
         "W_1[0] = W_1[0] + 1",
         "T.ptx_commit_group()",
@@ -266,7 +266,7 @@ def f(A: T.Buffer((n,), "int32")):
 
 
 def test_words_outside_of_programs() -> None:
-    assert str(T.float32(1)) == "T.float32(1.0)" and T.int8x4.dtype == "int8x4"
+    assert str(T.float32(1)) == "T.float32(1)" and T.int8x4.dtype == "int8x4"
     assert T.Buffer((4,), "int8").dtype == "int8"
     assert isinstance(T.int64(), tir.Var)
     with pytest.raises(tvm.TVMError, match="T.reads means something only inside of a program that is being parsed"):

@@ -234,7 +234,7 @@ def test_free_variables_and_metadata(golden: Golden) -> None:
         (lambda x, y: const(1e-5, "float64"), "T.float64(1e-05)"),
         (lambda x, y: tir.infinity("float16"), 'T.float16("inf")'),
         (lambda x, y: tir.exp(x.astype("float32")), 'T.exp(T.Cast("float32", x))'),
-        (lambda x, y: tir.exp(x.astype("float32")) / 2.0, 'T.exp(T.Cast("float32", x)) / T.float32(2.0)'),
+        (lambda x, y: tir.exp(x.astype("float32")) / 2.0, 'T.exp(T.Cast("float32", x)) / T.float32(2)'),
         (lambda x, y: tir.if_then_else(x < y, x, y), "T.if_then_else(x < y, x, y)"),
         (lambda x, y: tir.call_extern("int32", "f", x), 'T.call_extern("int32", "f", x)'),
         (lambda x, y: tir.call_intrin("int64", "tir.exp", x), 'T.call_intrin("int64", "tir.exp", x)'),
@@ -253,7 +253,7 @@ def test_names_are_python_identifiers_and_unique() -> None:
     a = decl_buffer((8,), "float32", "A.b")
     i1, i2, kw = Var("i"), Var("i"), Var("lambda")
     f = func([a], For(i1, 0, 8, 0, For(i2, 0, 8, 0, For(kw, 0, 8, 0, BufferStore(a, const(0.0), [i1 + i2 + kw])))))
-    assert "for i, i_1, lambda_ in T.grid(8, 8, 8):\n        A_b[i + i_1 + lambda_] = T.float32(0.0)" in f.script()
+    assert "for i, i_1, lambda_ in T.grid(8, 8, 8):\n        A_b[i + i_1 + lambda_] = T.float32(0)" in f.script()
 
 
 def test_prefix_indent_and_line_numbers() -> None:
@@ -265,7 +265,7 @@ def test_prefix_indent_and_line_numbers() -> None:
         "2",
         "3 @tir.prim_func",
         '4 def main(A: tir.Buffer((8,), "float32")):',
-        "5   A[0] = tir.float32(0.0)",
+        "5   A[0] = tir.float32(0)",
     ]
 
 

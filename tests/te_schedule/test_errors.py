@@ -166,10 +166,6 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
         "compute_inline: stage A: it is an input, which is not computed",
     ),
     (
-        lambda p: p.s[p.b].split(p.b.op.axis[0]),
-        "split: stage B: give one of factor and nparts, not both and not none",
-    ),
-    (
         lambda p: p.s[p.b].split(p.b.op.axis[0], factor=0),
         "split: stage B: factor must be positive, but is 0",
     ),

@@ -457,3 +457,17 @@ def test_values_that_are_told_on_the_way(capfd: pytest.CaptureFixture[str]) -> N
     c = te.compute((1,), lambda i: te.trace([i, a[i]]) + 0.5, name="C")
     execute(te.create_schedule(c.op), [a, c], [value], [np.array([1.5], "float32")])
     assert capfd.readouterr().out == "[0, 1.0]\n"
+
+
+@pytest.mark.parametrize("thread", ["vthread", "cthread"])
+def test_virtual_threads_around_reads_with_gaps(thread: str) -> None:
+    """All iterations of o write and read elements 0, 2 and 4 of B, which are no box; each reads what it has just written."""
+    a = te.placeholder((5,), name="A")
+    b = te.compute((5,), lambda y: a[y] + 1.0, name="B")
+    c = te.compute((2, 3), lambda o, y: b[y * 2] * (o + 1), name="C")
+    s = te.create_schedule(c.op)
+    o, y = s[c].op.axis
+    s[b].compute_at(s[c], y)
+    s[c].bind(o, te.thread_axis(thread))
+    value = random(5)
+    check(s, [a, c], [value], [np.outer(np.array([1, 2], "float32"), value[::2] + 1)])

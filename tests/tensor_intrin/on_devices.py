@@ -20,7 +20,7 @@ def as_on_device(mod: IRModule, target: str = "cuda -arch=sm_80") -> IRModule:
     """The module lowered as for a device, before kernels are split from the host."""
     passes = [
         T.ThreadSync("shared"), T.ThreadSync("shared.dyn"), T.ThreadSync("warp"), T.LowerThreadAllreduce(), T.LowerWarpMemory(),
-        T.InjectPTXAsyncCopy(), T.MergeSharedMemoryAllocations(), T.Simplify(),
+        T.InjectPTXAsyncCopy(), T.OptimizeTileIterators(), T.MergeSharedMemoryAllocations(), T.Simplify(),
     ]  # fmt: skip
     with Target(target):
         return Sequential(passes)(lower(mod))

@@ -49,6 +49,19 @@ def run_module(*arguments: str, text: str = "", cwd: Path | None = None) -> subp
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
 
 
+def test_workers_know_the_aliases(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from tvm import te\n"
+        "from tvm.contrib.popen_pool import PopenWorker\n\n\n"
+        "def name():\n    return te.__name__\n\n\n"
+        'if __name__ == "__main__":\n'
+        "    worker = PopenWorker()\n    worker.send(name)\n    print(worker.recv())\n"
+    )
+    done = run_module("-m", "tilewright.as_tvm", str(script))
+    assert done.stdout == "tilewright.te\n", done.stderr
+
+
 def test_functions_named_as_their_modules(tmp_path: Path) -> None:
     """Packages keep functions when modules of the same names are imported: files, modules without files, and those inside such."""
     script = tmp_path / "script.py"

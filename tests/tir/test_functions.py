@@ -42,7 +42,7 @@ def test_functions_are_equal_up_to_names() -> None:
     assert structural_hash(f) == structural_hash(g)
     (h, _) = scaled(16)
     assert first_mismatch(f, h) is not None
-    with pytest.raises(ValueError, match=r"structures differ at .*: 8 != 16"):
+    with pytest.raises(ValueError, match=r"StructuralEqual check failed at .*: 8 != 16"):
         assert_structural_equal(f, h)
 
 

@@ -31,18 +31,18 @@ def test_loops_conditions_and_scopes() -> None:
     assert tir.PrimFunc([out], body, attrs={"global_symbol": "f"}).script().split("\n")[6:] == [
         '    T.attr(out.data, "storage_alignment", 128)',
         '    tmp = T.allocate([4], "float32", "local")',
-        '    tmp_1 = T.Buffer((4,), "float32", data=tmp)',
+        "    tmp_1 = T.Buffer((4,), data=tmp)",
         "    for i in range(4):",
-        "        tmp_1[i] = out[i] * T.float32(2.0)",
+        "        tmp_1[i] = out[i] * T.float32(2)",
         "        if i < n:",
         "            out[i] = tmp_1[i]",
         "        else:",
-        "            out[i] = T.float32(0.0)",
+        "            out[i] = T.float32(0)",
         "    for j in T.parallel(1, n):",
-        "        x: T.float32 = out[j] + T.float32(1.0)",
+        "        x: T.float32 = out[j] + T.float32(1)",
         "        out[j] = x",
-        "    while out[0] < T.float32(10.0):",
-        "        out[0] = out[0] * T.float32(2.0)",
+        "    while out[0] < T.float32(10):",
+        "        out[0] = out[0] * T.float32(2)",
         '    T.call_extern("int32", "f", out.data)',
     ]
 
@@ -81,4 +81,4 @@ def test_body_of_an_extern() -> None:
 
     a = te.placeholder((8,), name="A")
     b = te.extern((8,), [a], double, name="B")
-    assert "B[i] = A[i] * T.float32(2.0)" in te.create_prim_func([a, b]).script()
+    assert "B[i] = A[i] * T.float32(2)" in te.create_prim_func([a, b]).script()

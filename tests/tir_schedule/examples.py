@@ -86,6 +86,17 @@ def gathered() -> PrimFunc:
     return te.create_prim_func([a, te.compute((12,), lambda i: a[i * 5 % 7 + i // 3] + a[i // 3], name="B")])
 
 
+def softmax() -> PrimFunc:
+    """Sums of rows that are weighted by a softmax, whose maxima are at least the lowest finite number."""
+    largest = te.comm_reducer(lambda a, b: tir.max(a, b), lambda dtype: tir.min_value(dtype), name="largest")
+    a, b = te.placeholder((4, 24), name="A"), te.placeholder((24, 6), name="B")
+    k, r = te.reduce_axis((0, 24), name="k"), te.reduce_axis((0, 24), name="r")
+    m = te.compute((4,), lambda i: largest(a[i, k], axis=[k]), name="M")
+    w = te.compute((4, 24), lambda i, j: tir.exp(a[i, j] - m[i]), name="W")
+    s = te.compute((4, 6), lambda i, j: te.sum(w[i, r] * b[r, j], axis=[r]), name="S")
+    return te.create_prim_func([a, b, te.compute((4, 6), lambda i, j: s[i, j] * 0.5, name="C")])
+
+
 IN_PLACE = """
 @T.prim_func
 def main(a: T.handle, c: T.handle):
@@ -148,6 +159,28 @@ def _reverse_at(s: Schedule) -> None:
     s.reverse_compute_at("C", s.split(s.get_loops("B")[0], [None, 4])[0])
 
 
+def by_tiles(s: Schedule) -> tuple[Any, Any]:
+    """Maxima and sums of `softmax` over tiles, in loops that follow one another."""
+    i, j, r = s.get_loops("S")
+    r0, r1 = s.split(r, [None, 8])
+    s.reorder(i, r0, j, r1)
+    k0, _ = s.split(s.get_loops("M")[1], [None, 8])
+    s.rfactor(k0, 0)
+    s.compute_at("W", r0)
+    s.merge(s.get_loops("M")[0], i)
+    return s.get_loops("M")[1], s.get_loops("S")[1]
+
+
+def _online(s: Schedule) -> None:
+    s.online(*by_tiles(s))
+    s.compute_at("M_rf", s.get_loops("S_update")[1])
+
+
+def _shortened(s: Schedule) -> None:
+    i0, i1 = s.split(s.get_loops("B")[0], [4, 4])
+    s.unsafe_shorten(i1, [i0], lambda v: v * 0 + 4)
+
+
 def _sampled(s: Schedule) -> None:
     i, j, _ = s.get_loops("C")
     s.split(i, s.sample_perfect_tile(i, 3, 4))
@@ -178,6 +211,9 @@ EXAMPLES: list[tuple[str, Callable[[], PrimFunc], Call]] = [
     ("split", chain, lambda s: s.split(s.get_loops("B")[0], [None, 5], preserve_unit_iters=False)),
     ("fuse", matmul, lambda s: s.fuse(*s.get_loops("C")[:2], preserve_unit_iters=False)),
     ("merge", chain, lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[0])),
+    ("online", softmax, _online),
+    ("replicate", softmax, lambda s: s.replicate([s.get_block("M")], 4, lambda j: j % 8 // 2)),
+    ("unsafe_shorten", chain, _shortened),
     ("rasterize", matmul, lambda s: s.rasterize(*s.get_loops("C")[:2], 2)),
     ("loop_partition", chain, lambda s: s.loop_partition(s.get_loops("B")[0], [2, None, 5])),
     ("reorder", matmul, lambda s: s.reorder(*reversed(s.get_loops("C")))),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tir_schedule.examples import (
+    by_tiles,
     chain,
     copied,
     gathered,
@@ -15,6 +16,7 @@ from tests.tir_schedule.examples import (
     pooled,
     register_tile,
     rows,
+    softmax,
     with_halo,
 )
 from tilewright import te
@@ -47,6 +49,25 @@ def block(name: str, store: str, axes: str = "v = T.axis.spatial(8, i)", loop: s
 def _steps(*stores: str) -> Callable[[], PrimFunc]:
     """Blocks b, c, d in loops of their own."""
     return script("\n".join([block(name, store) for name, store in zip("bcd", stores, strict=False)]))
+
+
+def _changed_softmax(changed: Callable[[str], str]) -> Callable[[], PrimFunc]:
+    return lambda: from_source(changed(softmax().script(show_meta=False)))
+
+
+from_infinity = _changed_softmax(
+    lambda text: text.replace("-3.4028234663852886e+38", "-inf").replace("T.float32(-inf)", 'T.float32("-inf")')
+)
+squared = _changed_softmax(lambda text: text.replace("+ W[v_i, v_r] * B", "+ W[v_i, v_r] * W[v_i, v_r] * B"))
+
+
+def _without_parts(s: Schedule) -> None:
+    """Maxima of whole rows before sums of tiles."""
+    i, j, r = s.get_loops("S")
+    s.reorder(i, r, j)
+    s.compute_at("W", r)
+    s.merge(_loop(s, "M"), i)
+    s.online(s.get_loops("M")[1], s.split(s.get_loops("S")[1], [None, 8])[0])
 
 
 TWICE = script(
@@ -236,6 +257,17 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("fuse", matmul, lambda s: s.fuse(_loop(s, "C"), _loop(s, "C", 2))),
     ("fuse", TRIANGLE, lambda s: s.fuse(*s.get_loops("b"))),
     ("fuse", chain, lambda s: s.fuse()),
+    ("online", softmax, lambda s: s.online(_loop(s, "M"), _loop(s, "S"))),
+    ("online", softmax, lambda s: s.online(*reversed(by_tiles(s)))),
+    ("online", softmax, lambda s: _without_parts(s)),
+    ("online", from_infinity, lambda s: s.online(*by_tiles(s))),
+    ("online", squared, lambda s: s.online(*by_tiles(s))),
+    ("online", chain, lambda s: s.online(_loop(s, "B"), _loop(s, "C"))),
+    ("replicate", softmax, lambda s: s.replicate([], 4, lambda j: j)),
+    ("replicate", softmax, lambda s: s.replicate([s.get_block("M")], 0, lambda j: j)),
+    ("replicate", softmax, lambda s: s.replicate([s.get_block("C")], 4, lambda j: j)),
+    ("replicate", TWICE, lambda s: s.replicate([s.get_block("first")], 2, lambda j: j % 2)),
+    ("unsafe_shorten", chain, lambda s: s.unsafe_shorten(_loop(s, "B"), [_loop(s, "C")], lambda v: v)),
     ("rasterize", matmul, lambda s: s.rasterize(*s.get_loops("C")[:2], 3)),
     ("rasterize", matmul, lambda s: s.rasterize(_loop(s, "C"), _loop(s, "C", 2), 2)),
     ("loop_partition", chain, lambda s: s.loop_partition(_loop(s, "B"), [10, 10])),

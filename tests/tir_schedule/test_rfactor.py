@@ -173,7 +173,7 @@ def test_the_start_must_change_nothing() -> None:
         s.rfactor(s.get_loops("S")[1], 0)
     text = str(caught.value)
     assert text.startswith(
-        "rfactor: block S must start from the identity of what it computes, but starts from ['T.float32(3.0)']\n"
+        "rfactor: block S must start from the identity of what it computes, but starts from ['T.float32(3)']\n"
     ), text
     assert "^ block S" in text
 

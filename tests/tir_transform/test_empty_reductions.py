@@ -131,4 +131,4 @@ def test_sizes_that_are_known_stay_as_they_are() -> None:
     k = te.reduce_axis((0, 4), name="k")
     func = te.create_prim_func([a, te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="B")])
     text = str(LowerInitBlock()(tvm.IRModule({"main": func}))["main"])
-    assert text.count("T.float32(0.0)") == 1 and "_init" not in text
+    assert text.count("T.float32(0)") == 1 and "_init" not in text

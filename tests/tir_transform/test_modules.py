@@ -155,6 +155,25 @@ def test_kernels_are_launched_through_packed_calls() -> None:
     assert [str(x) for x in call.args[-3:]] == ["n", "32", "128"]
 
 
+def test_kernels_whose_blocks_wait_for_each_other_are_launched_at_once() -> None:
+    """A barrier of all blocks is a property of the launch, to which no argument belongs."""
+    a, target = tir.decl_buffer((64,), name="A"), Target("cuda", host="llvm")
+    wait = tir.Evaluate(tir.call_intrin("int32", "tir.tvm_storage_sync", "global"))
+
+    def body(tx: Any) -> Any:
+        return tir.stmt_seq(tir.BufferStore(a, 1.0, [tx]), wait, tir.BufferStore(a, a[63 - tx], [tx]))
+
+    func = tir.PrimFunc(
+        [a], thread("blockIdx.x", 2, lambda bx: thread("threadIdx.x", 32, lambda tx: body(bx * 32 + tx)))
+    )
+    mod = IRModule({"main": func.with_attrs({"global_symbol": "main", "target": target})})
+    out = P.LowerDeviceKernelLaunch()(P.SplitHostDevice()(P.AnnotateDeviceRegions()(mod)))
+    launch = out["main_kernel"].attrs["tir.kernel_launch_params"]
+    assert launch == ("blockIdx.x", "threadIdx.x", "tir.use_cooperative_launch")
+    (call,) = [c for c in nodes(out, tir.Call) if c.op.name == "tir.tvm_call_packed"]
+    assert [str(x) for x in call.args[-2:]] == ["2", "32"]
+
+
 # --- packed calls
 
 

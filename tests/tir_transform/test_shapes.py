@@ -10,10 +10,11 @@ import pytest
 
 from tilewright import te, tir
 from tilewright.codegen.interp import run
-from tilewright.driver import lower, lower_pipeline
+from tilewright.driver import build, lower, lower_pipeline
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import assert_structural_equal, post_order_visit
+from tilewright.runtime import array, empty
 from tilewright.support.errors import TVMError
 from tilewright.tir import transform as T
 from tilewright.tir.schedule import Schedule
@@ -127,6 +128,44 @@ def test_symbolic_rows() -> None:
         a, b = np.random.rand(size, 64).astype("float32"), np.zeros((size, 64), "float32")
         run(mod, [a, b])
         np.testing.assert_array_equal(b, 2 * a)
+
+
+def sizes_of_parameters(dtype: str = "int32", private: bool = False) -> tir.PrimFunc:
+    """A copy over rows that are reversed in between, in storage of its own."""
+    n, m = tir.Var("n", dtype), tir.Var("m", dtype)
+    a = te.placeholder((n, m), dtype="int8", name="A")
+    c = te.compute((m, n), lambda j, i: a[i, m - 1 - j], name="C")
+    func = te.create_prim_func([a, te.compute((n, m), lambda i, j: c[m - 1 - j, i], name="B")])
+    return func.without_attr("global_symbol") if private else func
+
+
+def test_indices_of_dynamic_shapes_have_their_bits() -> None:
+    """Calls check that 32 bits are enough. What no call checks is indexed with 64."""
+
+    def index_types(func: tir.PrimFunc) -> set[str]:
+        mod = lower_pipeline()(IRModule({"main": func}))
+        return {str(x.indices[0].dtype) for x in nodes(mod, tir.BufferLoad) + nodes(mod, tir.BufferStore)}
+
+    assert index_types(sizes_of_parameters()) == {"int32"}
+    assert index_types(sizes_of_parameters("int64")) == index_types(sizes_of_parameters(private=True)) == {"int64"}
+    n = tir.Var("n", "int32")
+    a = te.placeholder((n,), name="A")
+    table = te.compute((n, n), lambda i, j: a[i] * a[j], name="C")
+    last = te.compute((n,), lambda i: table[i, n - 1 - i], name="B")
+    assert index_types(te.create_prim_func([a, last])) == {"int32", "int64"}
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_calls_count_elements_for_indices_of_32_bits(target: str) -> None:
+    small = np.arange(12, dtype="int8").reshape(3, 4)
+    for dtype in ("int32", "int64"):
+        copied = empty((3, 4), "int8")
+        build(sizes_of_parameters(dtype), target=target)(array(small), copied)
+        np.testing.assert_array_equal(copied.numpy(), small)
+    large = empty((1 << 16, 1 << 15), "int8")
+    text = r"argument 0 \(A\): its number of elements must be less than 2147483648, since extents of its shape are"
+    with pytest.raises(ValueError, match=text):
+        build(sizes_of_parameters(), target=target)(large, large)
 
 
 def test_large_buffers_are_indexed_with_64_bits() -> None:

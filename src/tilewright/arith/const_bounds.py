@@ -22,6 +22,7 @@ from tilewright.arith.linear import (
     Tables,
 )
 from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.ir.dtype import MOST_SCALE, most_lanes
 from tilewright.tir.expr import (
     Broadcast,
     Call,
@@ -231,9 +232,9 @@ class Bounds(Tables):
             return self._call_bound(node)
         if isinstance(node, Broadcast):
             return self._of(node.value)
-        if isinstance(node, Ramp) and isinstance(node.lanes, (int, IntImm)):
+        if isinstance(node, Ramp):
             base, stride = self._of(node.base), self._of(node.stride)
-            last = int(node.lanes) - 1
+            last = most_lanes(node.lanes) - 1
             return base[0] + min(0, times(stride[0], last)), base[1] + max(0, times(stride[1], last))
         if isinstance(node, Let):
             return self._of(node.body)
@@ -270,6 +271,8 @@ class Bounds(Tables):
             return min(a[0], b[0]), max(a[1], b[1])
         elif name == "tir.likely":
             return self._of(node.args[0])
+        elif name == "tir.vscale":
+            return 1, MOST_SCALE
         return EVERYTHING
 
     def of_data(self, a: Lin) -> bool:

@@ -29,6 +29,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.arith.simplifier.engine import Engine
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir.dtype import most_lanes
 from tilewright.node import Node, any_node
 from tilewright.tir.expr import Broadcast, Call, Div, IterVar, Mod, Ramp, Select, Var
 
@@ -360,7 +361,7 @@ def _evaluated(expr: PrimExpr, dom_map: Mapping[Var, IntervalSet | Range], engin
         return _evaluated(expr.value, dom_map, engine)
     if isinstance(expr, Ramp):
         first = _evaluated(expr.base, dom_map, engine)
-        last = _evaluated(expr.base + expr.stride * (expr.lanes - 1), dom_map, engine)
+        last = _evaluated(expr.base + expr.stride * (most_lanes(expr.lanes) - 1), dom_map, engine)
         return _united([first, last], engine)
     if not engine.is_index(expr):
         simple = engine.simp(expr)

@@ -29,6 +29,13 @@ from tilewright.tir.expr import (
     StringImm,
     Var,
 )
+from tilewright.tir.substitution import substitute
+
+
+def constant_step(index: PrimExpr, var: Var, analyzer: Analyzer | None = None) -> int | None:
+    """By how much an index grows with a variable; None if that is not constant."""
+    found = (analyzer or Analyzer()).simplify(substitute(index, {var: var + 1}) - index)
+    return found.value if isinstance(found, IntImm) else None
 
 
 def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> list[PrimExpr]:

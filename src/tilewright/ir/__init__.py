@@ -1,6 +1,6 @@
 """Parts that every dialect shares: data types, types, spans, roots of expressions, IRModule, operators, passes."""
 
-from tilewright.ir.attrs import Attrs, DictAttrs
+from tilewright.ir.attrs import AttrFieldInfo, Attrs, DictAttrs, make_node
 from tilewright.ir.calling_conv import CallingConv
 from tilewright.ir.dtype import DataType
 from tilewright.ir.env_func import EnvFunc
@@ -70,6 +70,7 @@ lazy.faces(
             "assert_structural_equal",
             "get_first_structural_mismatch",
             "load_json",
+            "make_node",
             "save_json",
             "structural_equal",
             "structural_hash",
@@ -95,6 +96,7 @@ lazy.faces(
 
 __all__ = [
     "AffineType",
+    "AttrFieldInfo",
     "Attrs",
     "BaseExpr",
     "BaseFunc",

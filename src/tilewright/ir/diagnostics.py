@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.span import BaseSpan, Span
@@ -21,6 +22,7 @@ __all__ = [
     "get_renderer",
     "override_renderer",
     "refuse",
+    "told",
 ]
 
 
@@ -91,14 +93,28 @@ _override: list[Callable[[DiagnosticContext], Any]] = []
 
 
 def override_renderer(render_func: Callable[[DiagnosticContext], Any] | None) -> None:
-    """From now on the parser and type inference give their findings to this function before they raise DiagnosticError;
-    None: to no one."""
+    """From now on the parsers (of TVMScript and of relay) and type inference give their findings to this function before they raise
+    DiagnosticError; None: to no one."""
     _override[:] = [render_func] if render_func is not None else []
 
 
 def get_renderer() -> DiagnosticRenderer:
     """The renderer in use: the function of `override_renderer`, else one that prints to stderr."""
     return DiagnosticRenderer(_override[0] if _override else _print)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """DiagnosticErrors of the block are given to the renderer that the user set, before they are raised."""
+    try:
+        yield
+    except DiagnosticError as error:
+        if _override:
+            ctx = DiagnosticContext(None)
+            span, message = error.finding or (None, str(error))
+            ctx.emit(Diagnostic(DiagnosticLevel.ERROR, span, message))
+            ctx.renderer.render(ctx)
+        raise
 
 
 def refuse(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from tilewright.ir.prim_expr import (
@@ -31,6 +31,7 @@ from tilewright.ir.prim_expr import (
 )
 from tilewright.ir.types import Type
 from tilewright.node import register_converter
+from tilewright.support.errors import UnknownOpError
 
 _text_makers: list[Any] = []
 
@@ -100,6 +101,14 @@ def _call_global(gvar: GlobalVar, args: tuple[Any, ...]) -> Any:
     raise TypeError(f"no dialect calls {gvar.name_hint} with arguments of types {[type(a).__name__ for a in args]}")
 
 
+_operands: list[Callable[[str], Sequence[str]]] = []
+
+
+def install_operands(find: Callable[[str], Sequence[str]]) -> None:
+    """`find(name)` gives the names of an operator's arguments, none for one that it does not know."""
+    _operands.append(find)
+
+
 class Op(RelayExpr, key="Op"):
     """An operator or intrinsic, known by its name; one object per name."""
 
@@ -107,6 +116,7 @@ class Op(RelayExpr, key="Op"):
 
     _known: ClassVar[dict[str, Op]] = {}
     _properties: ClassVar[dict[tuple[str, str], Any]] = {}
+    _levels: ClassVar[dict[tuple[str, str], int]] = {}
 
     def __new__(cls, name: str) -> Self:
         return cls._known.get(name) or super().__new__(cls)  # type: ignore[return-value]
@@ -119,14 +129,15 @@ class Op(RelayExpr, key="Op"):
         return cls(*values)
 
     @staticmethod
-    def get(name: str) -> Op:
-        """The operator of that name. Raises AttributeError when none is registered."""
+    def get(op_name: str) -> Op:
+        """The operator of that name. Raises UnknownOpError, an AttributeError, when none is registered."""
+        name = op_name
         op = Op._known.get(name)
         if op is None:
             import difflib
 
             near = difflib.get_close_matches(name, Op._known, n=3)
-            raise AttributeError(f"no operator is named {name!r}" + (f"; near it: {', '.join(near)}" if near else ""))
+            raise UnknownOpError(f"no operator is named {name!r}" + (f"; near it: {', '.join(near)}" if near else ""))
         return op
 
     @staticmethod
@@ -136,8 +147,13 @@ class Op(RelayExpr, key="Op"):
     def get_attr(self, attr_name: str) -> Any:
         return self._properties.get((self.name, attr_name))
 
-    def set_attr(self, attr_name: str, value: Any) -> None:
-        self._properties[self.name, attr_name] = value
+    def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
+        """Gives the operator a property, unless one of a higher level than `plevel` was registered; None takes it away."""
+        key = (self.name, attr_name)
+        if value is None:
+            self.reset_attr(attr_name)
+        elif plevel >= self._levels.get(key, 0):
+            self._properties[key] = value
 
     # What programs that make operators say of them (relay.op.op.register).
 
@@ -160,8 +176,9 @@ class Op(RelayExpr, key="Op"):
 
     @property
     def arguments(self) -> tuple[tuple[str, str, str], ...]:
-        """The arguments that were added."""
-        return self.get_attr("TArguments") or ()
+        """(name, kind, what it is) of each argument."""
+        added: tuple[tuple[str, str, str], ...] = self.get_attr("TArguments") or ()
+        return added or tuple([(name, "Tensor", "") for find in _operands for name in find(self.name)])
 
     @property
     def description(self) -> str:
@@ -169,9 +186,9 @@ class Op(RelayExpr, key="Op"):
 
     @property
     def num_inputs(self) -> int:
-        """How many arguments it takes; -1 where none has said it."""
+        """How many arguments it takes, a tuple being one; -1 where none has said it."""
         found = self.get_attr("num_inputs")
-        return -1 if found is None else int(found)
+        return (len(self.arguments) or -1) if found is None else int(found)
 
     @property
     def support_level(self) -> int:
@@ -180,6 +197,7 @@ class Op(RelayExpr, key="Op"):
     def reset_attr(self, attr_name: str) -> None:
         """Forget an attribute."""
         self._properties.pop((self.name, attr_name), None)
+        self._levels.pop((self.name, attr_name), None)
 
     def has_attr(self, attr_name: str) -> bool:
         return (self.name, attr_name) in self._properties
@@ -194,17 +212,17 @@ class Op(RelayExpr, key="Op"):
 class BaseFunc(RelayExpr):
     """Root of functions. `attrs` is a mapping; `with_attr` gives a copy."""
 
-    def with_attr(self, key_or_attrs: str | Mapping[str, Any], value: Any = None) -> Self:
+    def with_attr(self, attr_key_or_dict: str | Mapping[str, Any], attr_value: Any = None) -> Self:
         attrs: Mapping[str, Any] = self.attrs  # type: ignore[attr-defined]
-        new = {key_or_attrs: value} if isinstance(key_or_attrs, str) else key_or_attrs
+        new = {attr_key_or_dict: attr_value} if isinstance(attr_key_or_dict, str) else attr_key_or_dict
         return self.replace(attrs={**attrs, **new})
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> Self:
-        return self.with_attr(attrs)
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> Self:
+        return self.with_attr(attr_map)
 
-    def without_attr(self, key: str) -> Self:
+    def without_attr(self, attr_key: str) -> Self:
         attrs: Mapping[str, Any] = self.attrs  # type: ignore[attr-defined]
-        return self.replace(attrs={k: v for k, v in attrs.items() if k != key}) if key in attrs else self
+        return self.replace(attrs={k: v for k, v in attrs.items() if k != attr_key}) if attr_key in attrs else self
 
 
 register_converter("BaseFunc", BaseFunc)

@@ -45,7 +45,8 @@ def pass_instrument(pi_cls: type | None = None) -> Any:
 
 
 class PassTimingInstrument(PassInstrument):
-    """Measures every pass; `render()` gives the tree with times in milliseconds and shares."""
+    """Measures every pass; `render()` gives the tree of passes: microseconds with and [without] the passes inside, shares of all and of
+    the pass around."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, str, float]] = []
@@ -67,8 +68,22 @@ class PassTimingInstrument(PassInstrument):
         self.records[index] = (depth, name, time.perf_counter() - start)
 
     def render(self) -> str:
-        total = sum(t for depth, _, t in self.records if depth == 0) or 1e-12
-        return "\n".join(f"{'  ' * depth}{name}: {t * 1e3:.3f} ms ({t / total:.1%})" for depth, name, t in self.records)
+        whole = sum(t for depth, _, t in self.records if depth == 0) or 1e-12
+        own = [t for _, _, t in self.records]
+        path: list[int] = []
+        lines: list[tuple[int, str, float, float]] = []
+        for i, (depth, name, t) in enumerate(self.records):
+            del path[depth:]
+            if path:
+                own[path[-1]] -= t
+            lines.append((depth, name, t, (self.records[path[-1]][2] if path else whole) or 1e-12))
+            path.append(i)
+        return "".join(
+            [
+                "\t" * depth + f"{name}: {t * 1e6:.0f}us [{alone * 1e6:.0f}us] ({t / whole:.2%}; {t / parent:.2%})\n"
+                for (depth, name, t, parent), alone in zip(lines, own, strict=True)
+            ]
+        )
 
 
 class PrintBeforeAll(PassInstrument):

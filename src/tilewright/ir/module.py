@@ -145,8 +145,8 @@ class IRModule(Node, key="IRModule"):
     def clone(self) -> IRModule:
         return self.shallow_copy()
 
-    def get_attr(self, key: str) -> Any:
-        return self.attrs.get(key)
+    def get_attr(self, attr_key: str) -> Any:
+        return self.attrs.get(attr_key)
 
     def get_attrs(self) -> Mapping[str, Any]:
         return self.attrs
@@ -163,11 +163,11 @@ class IRModule(Node, key="IRModule"):
         """Add the module in a file of relay text to this one, which is changed."""
         sys.modules[__name__].import_file(self, file_to_import)
 
-    def with_attr(self, key: str, value: Any) -> IRModule:
-        return IRModule(self.functions, self.type_definitions, {**self.attrs, key: value}, self.global_infos)
+    def with_attr(self, attr_key: str, attr_value: Any) -> IRModule:
+        return IRModule(self.functions, self.type_definitions, {**self.attrs, attr_key: attr_value}, self.global_infos)
 
-    def without_attr(self, key: str) -> IRModule:
-        attrs = {k: v for k, v in self.attrs.items() if k != key}
+    def without_attr(self, attr_key: str) -> IRModule:
+        attrs = {k: v for k, v in self.attrs.items() if k != attr_key}
         return IRModule(self.functions, self.type_definitions, attrs, self.global_infos)
 
     def __eq__(self, other: object) -> bool:

@@ -9,8 +9,6 @@ from tilewright.ir.expr import Op
 
 __all__ = ["Op", "register_intrin_lowering", "register_op_attr"]
 
-_levels: dict[tuple[str, str], int] = {}
-
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
     """Sets an attribute of the operator of that name, which is made if there is none.
@@ -22,12 +20,12 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     def register(given: Any) -> Any:
         key = (op_name, attr_key)
         op = Op._known.get(op_name) or Op(op_name)
-        held = _levels.get(key, 10 if op.get_attr(attr_key) is not None else -1)
-        if held == level and op.get_attr(attr_key) not in (None, given) and key in _levels:
+        held = Op._levels.get(key, 10 if op.get_attr(attr_key) is not None else -1)
+        if held == level and op.get_attr(attr_key) not in (None, given) and key in Op._levels:
             raise ValueError(f"{op_name} has an attribute {attr_key} of level {level} already; give a higher level")
         if level >= held:
-            op.set_attr(attr_key, given)
-            _levels[key] = level
+            op.set_attr(attr_key, given, level)
+            Op._levels[key] = level
         return given
 
     return register if value is None else register(value)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir.dtype import DataType
 from tilewright.ir.span import BaseSpan
-from tilewright.node import Node, Skip, derived, register_converter
+from tilewright.node import Node, Skip, derived, register_converter, register_plain_form
 
 
 class BaseExpr(Node):
@@ -156,6 +156,14 @@ class IntImm(PrimExpr, key="IntImm"):
 
     def __hash__(self) -> int:
         return self.value
+
+
+def _python_value(imm: IntImm) -> int | bool | None:
+    """What Python's numbers become where they are expressions: attributes and annotations hold either, and print the same."""
+    return imm.value if imm.dtype == "int32" else bool(imm.value) if imm.dtype == "bool" else None
+
+
+register_plain_form(IntImm, _python_value)
 
 
 class FloatImm(PrimExpr, key="FloatImm"):

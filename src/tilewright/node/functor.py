@@ -249,9 +249,9 @@ class _PostOrder(Visitor):
             self.call(x)
 
 
-def post_order_visit(node: Any, visit: Callable[[Node], None]) -> None:
-    """Calls `visit` once for every node below and including `node`, children first, shared nodes once."""
-    _PostOrder(visit).visit(node)
+def post_order_visit(stmt: Any, fvisit: Callable[[Node], None]) -> None:
+    """Calls `fvisit` once for every node below and including `stmt`, children first, shared nodes once."""
+    _PostOrder(fvisit).visit(stmt)
 
 
 class _Any(Visitor):

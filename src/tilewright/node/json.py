@@ -13,17 +13,17 @@ from tilewright.support.errors import TVMError, said
 FORMAT = 1
 
 
-def save_json(value: Any, indent: int | None = None) -> str:
+def save_json(node: Any, indent: int | None = None) -> str:
     """The JSON text of a node (or of a tuple, dict or plain value of nodes). `Skip` fields are left out."""
     writer = _Writer()
-    writer.number_nodes(value)
-    return json.dumps({"format": FORMAT, "root": writer.encode(value), "nodes": writer.nodes}, indent=indent)
+    writer.number_nodes(node)
+    return json.dumps({"format": FORMAT, "root": writer.encode(node), "nodes": writer.nodes}, indent=indent)
 
 
-def load_json(text: str) -> Any:
+def load_json(json_str: str) -> Any:
     """The value that `save_json` wrote. Raises TVMError when the text is not such a value."""
     try:
-        doc = json.loads(text)
+        doc = json.loads(json_str)
         if doc["format"] != FORMAT:
             raise TVMError(f"node JSON has format {doc['format']}, but this version reads format {FORMAT}")
         nodes: list[Node] = []

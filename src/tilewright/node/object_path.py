@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.node.base import Node
 
-ROOT, ATTR, INDEX, KEY, MISSING_INDEX, MISSING_KEY = "root", "attr", "index", "key", "missing index", "missing key"
-
 
 class ObjectPath:
-    """Steps from a root: fields, elements of sequences, values of mappings. `str` gives `<root>.body.seq[0]`."""
+    """Steps from a root: fields, elements of sequences, values of mappings. `str` gives `<root>.body.seq[0]`. The class of a path says
+    of which kind its last step is."""
 
-    __slots__ = ("step", "_kind", "_parent")
+    __slots__ = ("_parent", "step")
 
-    def __init__(self, kind: str = ROOT, step: Any = None, parent: ObjectPath | None = None) -> None:
-        self._kind, self.step, self._parent = kind, step, parent
+    def __init__(self, step: Any = None, parent: ObjectPath | None = None) -> None:
+        self.step, self._parent = step, parent
 
     @staticmethod
     def root(root_name: str | None = None) -> ObjectPath:
         """The empty path; `name` is printed instead of `<root>`."""
-        return ObjectPath(ROOT, root_name)
+        return RootPath(root_name)
 
     def attr(self, attr_key: str) -> ObjectPath:
         """To a field of a node."""
-        return ObjectPath(ATTR, attr_key, self)
+        return AttributeAccessPath(attr_key, self)
 
     def array_index(self, index: int) -> ObjectPath:
         """To an element of a sequence."""
-        return ObjectPath(INDEX, index, self)
+        return ArrayIndexPath(index, self)
 
     def missing_array_element(self, index: int) -> ObjectPath:
         """To where a sequence would have an element, had it as many as another one."""
-        return ObjectPath(MISSING_INDEX, index, self)
+        return MissingArrayElementPath(index, self)
 
     def map_value(self, key: Any) -> ObjectPath:
         """To the value of a key."""
-        return ObjectPath(KEY, key, self)
+        return MapValuePath(key, self)
 
     def missing_map_entry(self) -> ObjectPath:
         """To an entry that a mapping lacks and another one has."""
-        return ObjectPath(MISSING_KEY, None, self)
+        return MissingMapEntryPath(None, self)
 
     @property
     def parent(self) -> ObjectPath | None:
@@ -68,27 +67,23 @@ class ObjectPath:
         """The value at the path from a node. Raises LookupError if there is no such step."""
         for path in self.steps()[1:]:
             try:
-                node = getattr(node, path.step) if path._kind == ATTR else _item(node, path)
+                node = path._of(node)
             except (AttributeError, KeyError, IndexError, TypeError):
                 raise LookupError(f"the path {self} ends at {path.parent}, a {type(node).__name__}") from None
         return node
 
+    def _of(self, node: Any) -> Any:
+        """The value that the last step leads to from a node."""
+        raise KeyError(self.step)
+
     def __str__(self) -> str:
-        if self._parent is None:
-            return str(self.step or "<root>")
-        if self._kind == ATTR:
-            return f"{self._parent}.{self.step}"
-        if self._kind == INDEX:
-            return f"{self._parent}[{self.step}]"
-        if self._kind == KEY:
-            return f"{self._parent}[{self.step!r}]"
-        return f"{self._parent}[<{self._kind}{'' if self.step is None else f' {self.step}'}>]"
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"ObjectPath({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ObjectPath) or self._kind != other._kind:
+        if not isinstance(other, ObjectPath) or type(self) is not type(other):
             return False
         same = self.step is other.step or (not isinstance(self.step, Node) and self.step == other.step)
         return same and self._parent == other._parent
@@ -97,7 +92,73 @@ class ObjectPath:
         return hash(str(self))
 
 
-def _item(node: Any, path: ObjectPath) -> Any:
-    if isinstance(node, Mapping) or path._kind == INDEX:
-        return node[path.step]
-    raise TypeError
+class RootPath(ObjectPath):
+    """No step."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(self.step or "<root>")
+
+
+class AttributeAccessPath(ObjectPath):
+    """A field of a node."""
+
+    __slots__ = ()
+
+    def _of(self, node: Any) -> Any:
+        return getattr(node, self.step)
+
+    def __str__(self) -> str:
+        return f"{self._parent}.{self.step}"
+
+
+class ArrayIndexPath(ObjectPath):
+    """An element of a sequence."""
+
+    __slots__ = ()
+
+    def _of(self, node: Any) -> Any:
+        return node[self.step]
+
+    def __str__(self) -> str:
+        return f"{self._parent}[{self.step}]"
+
+
+class MapValuePath(ObjectPath):
+    """The value of a key."""
+
+    __slots__ = ()
+
+    def _of(self, node: Any) -> Any:
+        if not isinstance(node, Mapping):
+            raise TypeError
+        return node[self.step]
+
+    def __str__(self) -> str:
+        return f"{self._parent}[{self.step!r}]"
+
+
+class MissingArrayElementPath(ObjectPath):
+    """Where a sequence would have an element."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self._parent}[<missing index {self.step}>]"
+
+
+class MissingMapEntryPath(ObjectPath):
+    """An entry that a mapping lacks."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self._parent}[<missing key>]"
+
+
+class ObjectPathPair(NamedTuple):
+    """The paths to two values that are compared."""
+
+    lhs_path: ObjectPath
+    rhs_path: ObjectPath

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.field_values import equal_floats, find_leaf
-from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
+from tilewright.node.object_path import ArrayIndexPath, AttributeAccessPath, MapValuePath, ObjectPath
 from tilewright.support import frames
 from tilewright.support.errors import DepthError
 
@@ -110,7 +110,7 @@ def get_first_structural_mismatch(
             return None
     left = right = ObjectPath.root()
     for kind, key, other in reversed(comparer.path):
-        left, right = ObjectPath(kind, key, left), ObjectPath(kind, other, right)
+        left, right = kind(key, left), kind(other, right)
     a, b = comparer.found
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) != len(b):
         n = min(len(a), len(b))
@@ -121,20 +121,20 @@ def get_first_structural_mismatch(
     return left, right
 
 
-def _step_text(kind: str, key: Any, other: Any) -> str:
-    return f".{key}" if kind == ATTR else f"[{key!r}]"
+def _step_text(kind: type[ObjectPath], key: Any, other: Any) -> str:
+    return f".{key}" if kind is AttributeAccessPath else f"[{key!r}]"
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raises ValueError with the path of the first difference and both programs."""
     mismatch = first_mismatch(lhs, rhs, map_free_vars)
     if mismatch is not None:
-        raise ValueError(f"structures differ at {mismatch}\nlhs:\n{lhs}\nrhs:\n{rhs}")
+        raise ValueError(f"StructuralEqual check failed at {mismatch}\nlhs:\n{lhs}\nrhs:\n{rhs}")
 
 
-def structural_hash(value: Any, map_free_vars: bool = False) -> int:
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A 64-bit hash of the content, the same in every process; equal structures have equal hashes."""
-    return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")
+    return int.from_bytes(structural_digest(node, map_free_vars)[:8], "little")
 
 
 def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
@@ -168,7 +168,7 @@ class _Comparer:
         self.backward: dict[int, Node] = {}
         self.graphs: list[tuple[Node, Node]] = []
         self.renamed = False
-        self.path: list[tuple[str, Any, Any]] = []
+        self.path: list[tuple[type[ObjectPath], Any, Any]] = []
         self.found: tuple[Any, Any] = (None, None)
 
     def differ(self, a: Any, b: Any) -> bool:
@@ -185,11 +185,11 @@ class _Comparer:
             return self.compare_sequences(a, b, binding)
         if isinstance(a, Mapping):
             return self.compare_mappings(a, b, binding)
-        return compare_plain(a, b) or self.differ(a, b)
+        return compare_plain(a, plain_form(b)) or self.differ(a, b)
 
     def compare_nodes(self, a: Node, b: Any, binding: bool) -> bool:
         if type(a) is not type(b):
-            return self.differ(a, b)
+            return compare_plain(plain_form(a), plain_form(b)) or self.differ(a, b)
         if a._identity is not VARIABLE and a._identity is not GRAPH:
             return self.compare_fields(a, b, binding)
         mapped = self.forward.get(id(a))
@@ -235,7 +235,7 @@ class _Comparer:
     def compare_all(self, a: Node, b: Node, binding: bool) -> bool:
         for name, defines in a._compared:
             if not self.compare(getattr(a, name), getattr(b, name), binding or defines):
-                self.path.append((ATTR, name, name))
+                self.path.append((AttributeAccessPath, name, name))
                 return False
         return True
 
@@ -244,7 +244,7 @@ class _Comparer:
             return self.differ(a, b)
         for i in range(min(len(a), len(b))):
             if not self.compare(a[i], b[i], binding):
-                self.path.append((INDEX, i, i))
+                self.path.append((ArrayIndexPath, i, i))
                 return False
         return len(a) == len(b) or self.differ(a, b)
 
@@ -263,15 +263,32 @@ class _Comparer:
                 alike = by_content.get(structural_digest(key))
                 other = alike.pop(0) if alike else None
             if other is None or other not in b:
-                self.path.append((KEY, key, other))
+                self.path.append((MapValuePath, key, other))
                 return self.differ(value, None)
             if not self.compare(value, b[other], binding):
-                self.path.append((KEY, key, other))
+                self.path.append((MapValuePath, key, other))
                 return False
         return True
 
 
+_plain_forms: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_plain_form(cls: type[Node], form: Callable[[Any], Any]) -> None:
+    """Nodes of `cls` are equal to the plain value `form(node)`, and have its hash, unless it is None."""
+    _plain_forms[cls] = form
+
+
+def plain_form(value: Any) -> Any:
+    """The plain value that a node is equal to, or the value itself."""
+    form = _plain_forms.get(type(value))
+    plain = form(value) if form is not None else None
+    return value if plain is None else plain
+
+
 def compare_plain(a: Any, b: Any) -> bool:
+    if isinstance(a, Node) or isinstance(b, Node):
+        return False
     if isinstance(a, float) and isinstance(b, float):
         return equal_floats(a, b)
     if isinstance(a, bool) is not isinstance(b, bool):
@@ -340,6 +357,13 @@ class _Hasher:
         if outside:
             self.seen.update(outside)
 
+    def feed_plain_form(self, v: Node, binding: bool) -> None:
+        plain = plain_form(v)
+        if plain is v:
+            self.feed_fields(v, binding)
+        else:
+            self.feed(plain, binding)
+
     def set_aside(self, bound: list[Any]) -> dict[int, int]:
         out = {id(v): self.seen.pop(id(v)) for v in bound if id(v) in self.seen}
         if out:
@@ -394,6 +418,8 @@ def _opening(type_key: str) -> bytes:
 
 def _feed_of(kind: type) -> Callable[[Any, Any, bool], None]:
     """How values of a type are hashed."""
+    if kind in _plain_forms:
+        return _Hasher.feed_plain_form
     if issubclass(kind, Node):
         return _Hasher.feed_node if kind._identity is VARIABLE or kind._identity is GRAPH else _Hasher.feed_fields
     if kind is tuple or kind is list:

@@ -7,7 +7,7 @@ import difflib
 import inspect
 from typing import Any
 
-from tilewright.ir import IRModule
+from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType
 from tilewright.node.base import install_script, register_printer
 from tilewright.script import ir_hooks as ir_hooks
 from tilewright.script.doc import Span
@@ -23,7 +23,8 @@ from tilewright.script.printer import (
     stmt_hook,
     underlined,
 )
-from tilewright.script.underline import Printed, underline, underline_all
+from tilewright.script.underline import Printed, numbered, underline, underline_all
+from tilewright.support import lazy
 
 __all__ = [
     "Printed",
@@ -81,11 +82,7 @@ def script(node: Any, **options: Any) -> str:
         raise TypeError(f"script has no option {unknown[0]}; {remedy}")
     config = PrinterConfig(**options)
     result = underlined(node, print_doc(node, config), config)
-    if config.print_line_numbers:
-        lines = result.split("\n")
-        width = len(str(len(lines)))
-        result = "\n".join([f"{i:>{width}} {line}".rstrip() for i, line in enumerate(lines, 1)])
-    return result
+    return numbered(result) if config.print_line_numbers else result
 
 
 _OPTIONS = tuple(f.name for f in dataclasses.fields(PrinterConfig))
@@ -96,8 +93,25 @@ def show(node: Any, style: str | None = None, black_format: bool | None = None, 
     cprint(script(node, **options), style, black_format)
 
 
+# Python text as nodes, where classic programs look for them.
+_DOCS = (
+    "AssertDoc", "AssignDoc", "AttrAccessDoc", "CallDoc", "ClassDoc", "CommentDoc", "DictDoc", "Doc", "DocStringDoc", "ExprDoc",
+    "ExprStmtDoc", "ForDoc", "FunctionDoc", "IdDoc", "IfDoc", "IndexDoc", "LambdaDoc", "ListDoc", "LiteralDoc", "OperationDoc",
+    "OperationKind", "ReturnDoc", "ScopeDoc", "SliceDoc", "StmtBlockDoc", "StmtDoc", "TupleDoc", "WhileDoc",
+)  # fmt: skip
+lazy.faces(
+    f"{__name__}.printer",
+    {
+        "doc": [f"{__name__}.doc_nodes:{name}" for name in _DOCS],
+        "doc_printer": (f"{__name__}.doc_nodes:to_python_script",),
+    },
+)
+
 install_script(script, show)
 register_printer(IRModule, script)
+register_printer(GlobalVar, lambda g: f'I.GlobalVar("{g.name_hint}")')
+for _cls in (Op, PrimType, PointerType):
+    register_printer(_cls, print_short)
 
 from tilewright.script import ir, ir_builder, tir  # noqa: E402  # the vocabularies build on all of the above
 from tilewright.script.ir import ir_module  # noqa: E402

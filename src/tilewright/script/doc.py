@@ -37,7 +37,15 @@ class Expr:
         return Expr((self,), self.prec, node)
 
     def attr(self, name: str) -> Expr:
-        return Expr((self.at(ATOM), "." + name))
+        # `1.x` would be a float and a name.
+        owner = Expr(("(", self, ")")) if self._is_integer() else self.at(ATOM)
+        return Expr((owner, "." + name))
+
+    def _is_integer(self) -> bool:
+        whole: str | Expr = self
+        while isinstance(whole, Expr) and len(whole.parts) == 1:
+            whole = whole.parts[0]
+        return isinstance(whole, str) and whole.isdecimal()
 
     def call(self, *args: Expr | str, **kwargs: Expr | str) -> Expr:
         parts: list[str | Expr] = [self.at(ATOM), "("]
@@ -70,13 +78,10 @@ def text(value: str) -> Expr:
 
 def literal(value: str | int | float | bool | None) -> Expr:
     """A Python literal. Negative numbers bind like a unary minus; infinities and NaN become strings."""
-    if isinstance(value, float):
-        return text(float_text(value))
     if isinstance(value, str):
         return text(quoted(value))
-    if isinstance(value, int) and not isinstance(value, bool) and value < 0:
-        return Expr((repr(value),), UNARY)
-    return text(repr(value))
+    shown = float_text(value) if isinstance(value, float) else repr(value)
+    return Expr((shown,), UNARY if shown.startswith("-") else ATOM)
 
 
 def quoted(value: str) -> str:
@@ -275,6 +280,12 @@ def identifier(hint: str) -> str:
     return name + "_" if keyword.iskeyword(name) else name
 
 
+def by_key(value: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """The pairs of a mapping in the order of their printing: by key where all keys are texts, else their own."""
+    pairs = list(value.items())
+    return sorted(pairs, key=lambda pair: pair[0]) if all([isinstance(k, str) for k in value]) else pairs
+
+
 def value_doc(value: Any) -> Expr | None:
     """Plain Python data as a document; None when it holds anything else."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -289,7 +300,7 @@ def value_doc(value: Any) -> Expr | None:
         items = [value_doc(v) for v in value]
         return None if any(v is None for v in items) else list_([v for v in items if v is not None])
     if isinstance(value, Mapping):
-        pairs = [(value_doc(k), value_doc(v)) for k, v in value.items()]
+        pairs = [(value_doc(k), value_doc(v)) for k, v in by_key(value)]
         known = [(k, v) for k, v in pairs if k is not None and v is not None]
         return dict_(known) if len(known) == len(pairs) else None
     return None

@@ -23,8 +23,10 @@ __all__ = [
     "ir_module",
     "load_json",
     "module_attrs",
+    "module_get_attr",
     "module_get_attrs",
     "module_global_infos",
+    "module_set_attr",
 ]
 
 
@@ -63,11 +65,27 @@ def module_get_attrs() -> dict[str, Any]:
     return {} if p is None else dict(p.attrs)
 
 
-def module_global_infos(infos: Mapping[str, Any]) -> None:
+def module_get_attr(attr_key: str) -> Any:
+    """An attribute of the module that is being built; None where it has none of that name."""
+    p = _module("I.module_get_attr")
+    return None if p is None else p.attrs.get(attr_key)
+
+
+def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
+    """Gives the module that is being built an attribute. Raises ValueError if it has one of that name, unless `allow_overwrite`."""
+    p = _module("I.module_set_attr")
+    if p is None:
+        return
+    if attr_key in p.attrs and not allow_overwrite:
+        raise ValueError(f"the module has an attribute {attr_key!r} already; pass allow_overwrite=True to replace it")
+    p.attrs = {**p.attrs, attr_key: attr_value}
+
+
+def module_global_infos(global_infos: Mapping[str, Any]) -> None:
     """The global infos of the module that is being parsed."""
     p = _module("I.module_global_infos")
     if p is not None:
-        p.global_infos.update(infos)
+        p.global_infos.update(global_infos)
 
 
 def decl_function(func_name: str, func_signature: BaseFunc) -> GlobalVar:

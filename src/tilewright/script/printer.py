@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tilewright.ir import IntImm
 from tilewright.node import VARIABLE, Node, ObjectPath, deep_recursion, save_json
 from tilewright.node.field_values import find_leaf
 from tilewright.script.doc import (
@@ -25,6 +24,7 @@ from tilewright.script.doc import (
     Stmt,
     Writer,
     assign,
+    by_key,
     dict_,
     identifier,
     list_,
@@ -34,6 +34,7 @@ from tilewright.script.doc import (
     value_doc,
 )
 from tilewright.script.underline import Printed
+from tilewright.support import lazy
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -317,10 +318,7 @@ class Printer:
         if isinstance(value, (list, tuple)):
             return list_([self.data(v) for v in value])
         if isinstance(value, dict):
-            return dict_([(self.data(k), self.data(v)) for k, v in value.items()])
-        if isinstance(value, IntImm) and value.dtype == self.config.int_dtype:
-            # As a plain number it would be Python's.
-            return self.prefix("tir_prefix", value.dtype).call(literal(value.value))
+            return dict_([(self.data(k), self.data(v)) for k, v in by_key(value)])
         if isinstance(value, Node) and _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
         if isinstance(value, Node):
@@ -420,3 +418,6 @@ def _header(printer: Printer) -> list[Stmt]:
         docs += [Blank(), Line(f"metadata = {printer.config.ir_prefix}.load_json({quoted(printed)})")]
     free = [*printer.free, Blank()] if printer.free else []
     return [*docs, Blank(), *free] if docs else free
+
+
+__getattr__, __dir__ = lazy.late(__name__)

@@ -128,6 +128,13 @@ def underline_all(text: str, marks: Iterable[tuple[Span, str]], context_lines: i
     return "\n".join(out)
 
 
+def numbered(text: str) -> str:
+    """`text` with the number of each line before it."""
+    lines = text.split("\n")
+    width = len(str(len(lines)))
+    return "\n".join([f"{i:>{width}} {line}".rstrip() for i, line in enumerate(lines, 1)])
+
+
 class Printed:
     """The text of a program, and where each of its nodes stands in it."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.ir import DataType, PrimExpr, Range
 from tilewright.node import GRAPH, Def, Node, Visitor, derived, on, register_printer, structural_equal
 from tilewright.support import lazy
+from tilewright.support.errors import ProgramError
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
@@ -260,7 +261,7 @@ class _InputFinder(Visitor):
 
     @on(Reduce)
     def _reduce(self, reduce: Reduce) -> None:
-        raise ValueError(
+        raise ProgramError(
             f"compute {self.name!r}: reductions are only allowed at the top level of a compute, but one stands"
             f" inside an expression: {reduce}; make it a tensor of its own and use that tensor"
         )

@@ -281,7 +281,7 @@ class _Application:
     def _act(self, made: _Loops, action: Any) -> None:
         sch, of = self.sch, made.of
         if isinstance(action, Split):
-            factors = [None, action.factor] if action.nparts is None else [action.nparts, None]
+            factors: list[Any] = [None, action.factor] if action.nparts is None else [action.nparts, None]
             of[action.outer.var], of[action.inner.var] = sch.split(
                 of[action.parent.var], factors, disable_predication=action.disable_predication
             )

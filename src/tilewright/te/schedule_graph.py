@@ -63,7 +63,13 @@ def SchedulePostProcToPrimFunc(
             raise ValueError(f"SchedulePostProcToPrimFunc: argument {i}, {arg.name}, is not used by the statement")
         params.append(Var(f"var_{buffer.name}", "handle"))
         table[params[-1]] = buffer
-    return PrimFunc(tuple(params), body, None, table, {"global_symbol": "main", "tir.noalias": True})
+    return PrimFunc(
+        tuple(params),
+        body,
+        None,
+        table,
+        {"global_symbol": "main", "tir.noalias": True, "from_legacy_te_schedule": True},
+    )
 
 
 def VerifyCompactBuffer(stmt: Stmt) -> bool:

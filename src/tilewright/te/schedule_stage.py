@@ -8,7 +8,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.support.errors import ScheduleError
 from tilewright.te.operation import BaseComputeOp, ComputeOp, HybridOp, Operation, PlaceholderOp, ScanOp
 from tilewright.te.tensor import Tensor
@@ -32,7 +32,10 @@ class Split:
         nparts: Any,
         disable_predication: bool = False,
     ) -> None:
-        self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+        self.parent, self.outer, self.inner = parent, outer, inner
+        self.factor, self.nparts = (
+            None if size is None else as_prim_expr(size, dtype=parent.var.dtype) for size in (factor, nparts)
+        )
         self.disable_predication = disable_predication
 
 
@@ -234,7 +237,7 @@ class Stage:
         """
         place = self._leaf("split", parent)
         if (factor is None) == (nparts is None):
-            raise self.refuse("split", "give one of factor and nparts, not both and not none")
+            raise ValueError(f"split: stage {self.name}: give one of factor and nparts, not both and not none")
         what, size = ("factor", factor) if nparts is None else ("nparts", nparts)
         if isinstance(size, IntImm):
             size = size.value

@@ -24,7 +24,7 @@ class TagScope:
     def __enter__(self) -> Self:
         if TagScope._current is not None:
             raise ValueError(
-                f"tag scopes do not nest: {self.tag!r} was opened inside {TagScope._current.tag!r};"
+                f"nested op_tag is not allowed: {self.tag!r} was opened inside {TagScope._current.tag!r};"
                 " close that one first"
             )
         TagScope._current = self

@@ -6,6 +6,8 @@ from tilewright.support import lazy
 from tilewright.support.deferred import defer
 from tilewright.tir import ir_builder, stmt_functor
 from tilewright.tir.arithmetic import (
+    EqualOp,
+    NotEqualOp,
     add,
     bitwise_and,
     bitwise_not,
@@ -113,7 +115,6 @@ from tilewright.tir.expr import (
     CmpExpr,
     CommReducer,
     Div,
-    EqualOp,
     FloorDiv,
     FloorMod,
     IterVar,
@@ -124,7 +125,6 @@ from tilewright.tir.expr import (
     Mod,
     Mul,
     Not,
-    NotEqualOp,
     Or,
     ProducerLoad,
     Ramp,
@@ -247,6 +247,20 @@ Any = Any_
 __all__ = [name for name in dir() if not name.startswith("_") and name != "lazy"]
 
 # Schedule, transform and analysis stand in layers above, which the top of the package declares.
+lazy.faces(
+    __name__,
+    {
+        "block_dependence_info": ("BlockDependenceInfo",),
+        "block_scope": (
+            "BlockScope",
+            "StmtSRef",
+            "tilewright.tir.schedule:DepKind",
+            "tilewright.tir.schedule:Dependency",
+        ),
+        "generic": ("add", "floordiv", "multiply", "subtract", "tilewright.generic:cast", "tilewright.generic:divide"),
+    },
+)
+lazy.declare(__name__, {"convert": "tilewright.runtime:convert"})
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
 defer("tilewright.tir.analysis", "tilewright.tir.schedule", "tilewright.tir.tensor_intrin", "tilewright.tir.transform")

@@ -147,9 +147,9 @@ def _one(e: PrimExpr) -> bool:
     return (isinstance(e, IntImm) and e.value == 1) or (isinstance(e, FloatImm) and e.value == 1.0)
 
 
-def add(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
-    """a + b."""
-    p, q = _operands(a, b, "+")
+def add(lhs: PrimExprLike, rhs: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
+    """lhs + rhs."""
+    p, q = _operands(lhs, rhs, "+")
     if _zero(p):
         return q
     if _zero(q):
@@ -158,18 +158,18 @@ def add(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimE
     return _folded(pair, E.Add, p.dtype) if pair else E.Add(p, q, span)
 
 
-def subtract(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
-    """a - b."""
-    p, q = _operands(a, b, "-")
+def subtract(lhs: PrimExprLike, rhs: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
+    """lhs - rhs."""
+    p, q = _operands(lhs, rhs, "-")
     if _zero(q):
         return p
     pair = _pair(p, q)
     return _folded(pair, E.Sub, p.dtype) if pair else E.Sub(p, q, span)
 
 
-def multiply(a: PrimExprLike, b: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
-    """a * b."""
-    p, q = _operands(a, b, "*")
+def multiply(lhs: PrimExprLike, rhs: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
+    """lhs * rhs."""
+    p, q = _operands(lhs, rhs, "*")
     if _one(p) or _zero(q):
         return q
     if _one(q) or _zero(p):
@@ -352,15 +352,15 @@ def _swapped(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr
     return lambda b, a: f(a, b)
 
 
-def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None = None) -> Callable[[Any, Any], PrimExpr]:
+def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None = None) -> Callable[..., PrimExpr]:
     fold = BITWISE[name].integers
 
-    def apply(a: PrimExprLike, b: PrimExprLike) -> PrimExpr:
-        a, b = _int_operands(a, b, name)
+    def apply(x: PrimExprLike, y: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
+        a, b = _int_operands(x, y, name)
         if logical is not None and a.dtype.is_bool:
             return logical(a, b)
         pair = _pair(a, b)
-        return const(fold(*pair), a.dtype) if pair else E.Call(a.dtype, name, (a, b))
+        return const(fold(*pair), a.dtype) if pair else E.Call(a.dtype, name, (a, b), span)
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"{name.replace('_', ' ')} of two integers, element by element; of bools the connective."
@@ -385,7 +385,7 @@ bitwise_and = _bitwise("bitwise_and", logical_and)
 bitwise_or = _bitwise("bitwise_or", logical_or)
 
 
-def bitwise_not(x: Any) -> PrimExpr:
+def bitwise_not(x: Any, span: BaseSpan | None = None) -> PrimExpr:
     """All bits of an integer inverted; the logical not of a bool."""
     return ~as_prim_expr(x)
 
@@ -405,6 +405,42 @@ def _or_notimplemented(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any]
     return operator
 
 
+class EqualOp:
+    """The result of `a == b`: as a bool it is identity, as an expression it is the comparison."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: PrimExpr, b: PrimExprLike | None) -> None:
+        self.a, self.b = a, b
+
+    def __bool__(self) -> bool:
+        return self.a is self.b
+
+    __nonzero__ = __bool__
+
+    def asobject(self) -> PrimExpr:
+        return eq(self.a, self.b)
+
+    def astype(self, dtype: str) -> PrimExpr:
+        return self.asobject().astype(dtype)
+
+    @property
+    def dtype(self) -> DataType:
+        return self.asobject().dtype
+
+
+class NotEqualOp(EqualOp):
+    """The result of `a != b`."""
+
+    def __bool__(self) -> bool:
+        return self.a is not self.b
+
+    __nonzero__ = __bool__
+
+    def asobject(self) -> PrimExpr:
+        return ne(self.a, self.b)
+
+
 def install_operators() -> None:
     """Gives PrimExpr Python's operators; constants compare by value, other expressions build comparisons."""
     table: dict[str, Callable[[Any, Any], PrimExpr]] = {
@@ -420,19 +456,19 @@ def install_operators() -> None:
         "lshift": shift_left,
         "rshift": shift_right,
     }
-    for cls in (PrimExpr, E.IterVar, E.EqualOp):
+    for cls in (PrimExpr, E.IterVar, EqualOp):
         for name, f in table.items():
             setattr(cls, f"__{name}__", _or_notimplemented(f))
             setattr(cls, f"__r{name}__", _swapped(f))
         for name, f in {"lt": less, "le": less_equal, "gt": greater, "ge": greater_equal}.items():
             setattr(cls, f"__{name}__", _or_notimplemented(f))
         setattr(cls, "__neg__", lambda self: negate(as_prim_expr(self)))  # noqa: B010
-    setattr(E.IterVar, "__eq__", lambda self, other: E.EqualOp(self.var, _var_of(other)))  # noqa: B010
-    setattr(E.IterVar, "__ne__", lambda self, other: E.NotEqualOp(self.var, _var_of(other)))  # noqa: B010
+    setattr(E.IterVar, "__eq__", lambda self, other: EqualOp(self.var, _var_of(other)))  # noqa: B010
+    setattr(E.IterVar, "__ne__", lambda self, other: NotEqualOp(self.var, _var_of(other)))  # noqa: B010
     setattr(E.IterVar, "__hash__", lambda self: id(self) >> 4)  # noqa: B010
     members: dict[str, Any] = {
-        "__eq__": E.EqualOp,
-        "__ne__": E.NotEqualOp,
+        "__eq__": EqualOp,
+        "__ne__": NotEqualOp,
         "__bool__": _no_truth,
         "__invert__": lambda self: (
             logical_not(self) if self.dtype.is_bool else E.Call(self.dtype, "bitwise_not", (self,))
@@ -456,8 +492,7 @@ def _var_of(value: Any) -> Any:
 
 
 def _is_operand(value: object) -> bool:
-    return isinstance(value, (PrimExpr, int, float, np.number, E.IterVar, E.EqualOp))
+    return isinstance(value, (PrimExpr, int, float, np.number, E.IterVar, EqualOp))
 
 
 install_operators()
-E.register_comparisons(eq, ne)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import DataType, GlobalVar, Op, PrimExpr, PrimExprLike, as_prim_expr
+from tilewright.ir.dtype import ScalableLanes
 from tilewright.ir.span import BaseSpan
 from tilewright.tir.arithmetic import _operands, const
 from tilewright.tir.expr import Call, StringImm
@@ -12,7 +13,7 @@ from tilewright.tir.op import PURE, READS, UPDATES
 
 for _effect, _names in (
     (PURE, "ignore_loop_partition"),
-    (READS, "anylist_getitem vscale"),
+    (READS, "anylist_getitem"),
     (
         UPDATES,
         """TVMBackendAllocWorkspace TVMBackendFreeWorkspace anylist_resetitem anylist_setitem_call_packed
@@ -396,27 +397,27 @@ def ptx_wait_group(num: int) -> Call:
     return _call("void", "ptx_wait_group", num)
 
 
-def ptx_cp_async_barrier(barrier_id: int) -> Call:
+def ptx_cp_async_barrier(barrier_id: Any) -> Call:
     """Tells a barrier when the copies so far are done."""
     return _call("void", "ptx_cp_async_barrier", barrier_id)
 
 
-def ptx_init_barrier_thread_count(barrier_id: int, thread_count: int) -> Call:
+def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: int) -> Call:
     """Says for how many threads a barrier waits."""
     return _call("void", "ptx_init_barrier_thread_count", barrier_id, thread_count)
 
 
-def ptx_arrive_barrier(barrier_id: int) -> Call:
+def ptx_arrive_barrier(barrier_id: Any) -> Call:
     """Arrives at a barrier."""
     return _call("void", "ptx_arrive_barrier", barrier_id)
 
 
-def ptx_arrive_barrier_expect_tx(barrier_id: int, byte_count: int) -> Call:
+def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: int) -> Call:
     """Arrives at a barrier that also waits for so many bytes."""
     return _call("void", "ptx_arrive_barrier_expect_tx", barrier_id, byte_count)
 
 
-def ptx_wait_barrier(barrier_id: int) -> Call:
+def ptx_wait_barrier(barrier_id: Any) -> Call:
     """Waits at a barrier."""
     return _call("void", "ptx_wait_barrier", barrier_id)
 
@@ -463,6 +464,11 @@ def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     """The lanes of a scalable vector of at least `min_size` bits: vscale() times a constant."""
     lanes: PrimExpr = vscale() * (min_size // DataType(dtype).bits)
     return lanes
+
+
+def lane_count(lanes: int) -> PrimExpr:
+    """The lanes of a data type as an expression: a number, or vscale() times one."""
+    return vscale() * lanes.factor if isinstance(lanes, ScalableLanes) else const(lanes, "int32")
 
 
 def get_active_lane_mask(dtype: str, base: Any, limit: Any) -> Call:

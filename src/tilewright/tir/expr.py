@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import BaseExpr, DataType, GlobalVar, Op, PrimExpr, PrimExprLike, Range
+from tilewright.ir import BaseExpr, DataType, GlobalVar, IntImm, Op, PrimExpr, PrimExprLike, Range
+from tilewright.ir.dtype import ScalableLanes
 from tilewright.ir.expr import register_foreign_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PrimType, Type
 from tilewright.node import VARIABLE, Def, Node, Skip, register_converter
+from tilewright.support import lazy
 
 if TYPE_CHECKING:
     from tilewright.tir.buffer import Buffer
@@ -364,11 +365,29 @@ class ProducerLoad(PrimExpr, key="tir.ProducerLoad"):
         self.dtype = DataType(self.producer.dtype)
 
 
+def scalable_lanes(value: Any) -> ScalableLanes | None:
+    """The lanes that an expression means, vscale() or a product of it and a positive number; None for others."""
+    if isinstance(value, ScalableLanes):
+        return value
+    if isinstance(value, Call) and value.intrinsic == "vscale":
+        return ScalableLanes(1)
+    if isinstance(value, Mul):
+        for found, factor in ((scalable_lanes(value.a), value.b), (scalable_lanes(value.b), value.a)):
+            if found is not None and isinstance(factor, IntImm) and factor.value > 0:
+                return found * factor.value
+    return None
+
+
 def _lanes(value: Any, where: str) -> int:
     try:
         lanes = int(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{where}.lanes must be a constant int, but was given {value!r}") from None
+        scalable = scalable_lanes(value)
+        if scalable is None:
+            raise TypeError(
+                f"{where}.lanes must be a constant int, or vscale() times one, but was given {value!r}"
+            ) from None
+        return scalable  # type: ignore[return-value]
     if lanes < 1:
         raise TypeError(f"{where}.lanes must be at least 1, but was given {lanes}")
     return lanes
@@ -567,48 +586,11 @@ class Any_(PrimExpr, key="tir.Any"):
 Any_.__name__ = Any_.__qualname__ = "Any"
 
 
-_comparisons: dict[str, Callable[[PrimExpr, Any], PrimExpr]] = {}
+ExprOp = PrimExprWithOp = PrimExpr
+"""Classic names of what has operators."""
+
+__all__ = [name for name, obj in globals().items() if isinstance(obj, type) and issubclass(obj, Node)]
 
 
-def register_comparisons(eq: Callable[[PrimExpr, Any], PrimExpr], ne: Callable[[PrimExpr, Any], PrimExpr]) -> None:
-    """Says what `==` and `!=` of expressions are: arithmetic stands above expressions."""
-    _comparisons.update({"==": eq, "!=": ne})
-
-
-class EqualOp:
-    """The result of `a == b`: as a bool it is identity, as an expression it is the comparison."""
-
-    __slots__ = ("a", "b")
-
-    def __init__(self, a: PrimExpr, b: PrimExprLike | None) -> None:
-        self.a, self.b = a, b
-
-    def __bool__(self) -> bool:
-        return self.a is self.b
-
-    __nonzero__ = __bool__
-
-    def asobject(self) -> PrimExpr:
-        return _comparisons["=="](self.a, self.b)
-
-    def astype(self, dtype: str) -> PrimExpr:
-        return self.asobject().astype(dtype)
-
-    @property
-    def dtype(self) -> DataType:
-        return self.asobject().dtype
-
-
-class NotEqualOp(EqualOp):
-    """The result of `a != b`."""
-
-    def __bool__(self) -> bool:
-        return self.a is not self.b
-
-    __nonzero__ = __bool__
-
-    def asobject(self) -> PrimExpr:
-        return _comparisons["!="](self.a, self.b)
-
-
-__all__ = [name for name, obj in globals().items() if isinstance(obj, type) and issubclass(obj, (Node, EqualOp))]
+# What stands in other modules here, classic programs import from this one, too.
+__getattr__, __dir__ = lazy.late(__name__, otherwise=lazy.names_of("tilewright.tir"))

@@ -10,7 +10,8 @@ from tilewright.ir.inspection import register_inspection
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import FuncType, Type, VoidType
 from tilewright.node import Def, Skip, register_converter
-from tilewright.support.errors import TVMError
+from tilewright.support import lazy
+from tilewright.support.errors import ProgramError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import HANDLE, Var
 from tilewright.tir.stmt import Stmt
@@ -83,18 +84,20 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         env: dict[Var, PrimExpr] = {}
         for param, value in param_map.items():
             if param not in self.params:
-                raise TVMError(f"specialize: {param.name} is not a parameter; they are {[p.name for p in self.params]}")
+                raise ProgramError(
+                    f"specialize: {param.name} is not a parameter; they are {[p.name for p in self.params]}"
+                )
             if isinstance(value, Buffer):
                 old = self.buffer_map[param]
                 if len(old.shape) != len(value.shape):
-                    raise TVMError(
+                    raise ProgramError(
                         f"specialize: buffer {old.name} has {len(old.shape)} dimensions, the new one {len(value.shape)}"
                     )
                 for before, after in zip((*old.shape, *old.strides), (*value.shape, *value.strides), strict=False):
                     if isinstance(before, Var):
                         env[before] = after
                     elif isinstance(before, IntImm) and isinstance(after, IntImm) and before.value != after.value:
-                        raise TVMError(
+                        raise ProgramError(
                             f"specialize: buffer {old.name} has a dimension of {before.value}, not {after.value}"
                         )
             else:
@@ -119,3 +122,7 @@ def as_module(func: PrimFunc | IRModule, name: str = "main") -> IRModule:
         return func
     symbol = func.attrs.get("global_symbol", name)
     return IRModule({symbol: func.with_attr("global_symbol", symbol)})
+
+
+lazy.declare(__name__, {name: f"tilewright.tir:{name}" for name in ("IndexMap", "TensorIntrin")})
+__getattr__, __dir__ = lazy.late(__name__)

@@ -14,8 +14,10 @@ from tilewright.tir.expr import Call
 _SAME_AS_FIRST_NAMES = """exp10 erfc shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not min max sum
     vector_shuffle"""
 _DTYPE_FIRST_NAMES = """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk ptx_ldg32 mma_store mma_fill vectorlow
-    vectorhigh vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add"""
-_HANDLE_NAMES = "tvm_context_id nd_mem_alloc_with_scope"
+    ptx_wgmma_fence ptx_wgmma_wait_group vectorhigh vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add"""
+_HANDLE_NAMES = "tvm_context_id nd_mem_alloc_with_scope tensor_map"
+_VOID_NAMES = """ptx_wait_barrier_parity ptx_fence_barrier_init ptx_fence_proxy_async ptx_tma_load ptx_wgmma ptx_wgmma_rs
+    ptx_wgmma_commit_group ptx_setmaxnreg"""
 _INT_NAMES = """tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_call_trace_packed dma_copy dma_wait dma_start_group
     dma_end_group prefetch"""
 _SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split()) | frozenset(op.ACTIVATIONS)
@@ -23,6 +25,7 @@ _DTYPE_FIRST = frozenset(_DTYPE_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
     **dict.fromkeys(_HANDLE_NAMES.split(), "handle"),
     **dict.fromkeys(_INT_NAMES.split(), "int32"),
+    **dict.fromkeys(_VOID_NAMES.split(), "void"),
 }
 # Names in programs that differ from the intrinsic's.
 RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}

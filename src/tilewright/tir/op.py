@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.ir import DataType, FloatImm, FuncType, IntImm, Op, PrimExpr, PrimExprLike, PrimType, as_prim_expr
 from tilewright.ir.expr import GlobalVar, register_global_call
 from tilewright.ir.span import BaseSpan
+from tilewright.support import lazy
 from tilewright.tir.arithmetic import (
     _operands,
     cast_to,
@@ -49,7 +50,7 @@ _MATH = """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh
 _PURE = """if_then_else likely shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not reinterpret large_uint_imm
     q_multiply_shift q_multiply_shift_per_axis vectorlow vectorhigh vectorcombine dp4a isnullptr address_of
     handle_add_byte_offset type_annotation call_pure_extern call_llvm_pure_intrin lookup_param
-    tvm_struct_get vscale get_active_lane_mask fma min max abs sum prod vector_shuffle tvm_tuple"""
+    tvm_struct_get vscale get_active_lane_mask fma min max abs sum prod vector_shuffle tvm_tuple tensor_map"""
 _UPDATES = """tvm_access_ptr ret call_extern call_packed call_packed_lowered call_cpacked call_cpacked_lowered call_llvm_intrin
     call_spirv_pure_glsl450 tvm_struct_set tvm_stack_alloca tvm_stack_make_shape tvm_stack_make_array
     tvm_call_packed tvm_call_packed_lowered tvm_call_cpacked tvm_call_cpacked_lowered tvm_call_trace_packed
@@ -60,7 +61,9 @@ _UPDATES = """tvm_access_ptr ret call_extern call_packed call_packed_lowered cal
     anylist_getitem assume texture2d_store texture2d_load mem_copy dma_copy dma_wait dma_start_group dma_end_group
     ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk ptx_commit_group ptx_wait_group
     ptx_cp_async_barrier ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx
-    ptx_wait_barrier create_barriers mma_store mma_fill call_extern_effect set_error"""
+    ptx_wait_barrier create_barriers mma_store mma_fill call_extern_effect set_error
+    ptx_wait_barrier_parity ptx_fence_barrier_init ptx_fence_proxy_async ptx_tma_load ptx_wgmma ptx_wgmma_rs ptx_wgmma_fence
+    ptx_wgmma_commit_group ptx_wgmma_wait_group ptx_setmaxnreg"""
 
 for _effect, _names in ((PURE, _MATH), (PURE, _PURE), (PURE, " ".join(ACTIVATIONS)), (UPDATES, _UPDATES)):
     for _name in _names.split():
@@ -180,9 +183,9 @@ def type_annotation(dtype: str) -> Call:
     return Call(DataType(dtype), "type_annotation", ())
 
 
-def ret(value: PrimExprLike, span: BaseSpan | None = None) -> Call:
+def ret(val: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """Returns a value from the function."""
-    value = as_prim_expr(value)
+    value = as_prim_expr(val)
     return Call(value.dtype, "ret", (value,), span)
 
 
@@ -191,11 +194,11 @@ def reinterpret(dtype: str, value: PrimExprLike, span: BaseSpan | None = None) -
     return Call(DataType(dtype), "reinterpret", (as_prim_expr(value),), span)
 
 
-def address_of(load: PrimExprLike, span: BaseSpan | None = None) -> Call:
+def address_of(buffer_load: PrimExprLike, span: BaseSpan | None = None) -> Call:
     """The address of a buffer element, or of a buffer's first."""
-    if isinstance(load, Buffer):
-        load = BufferLoad(load, tuple([IntImm("int32", 0)] * len(load.shape)))
-    return Call(DataType("handle"), "address_of", (load,), span)
+    if isinstance(buffer_load, Buffer):
+        buffer_load = BufferLoad(buffer_load, tuple([IntImm("int32", 0)] * len(buffer_load.shape)))
+    return Call(DataType("handle"), "address_of", (buffer_load,), span)
 
 
 def handle_add_byte_offset(handle: Any, offset: Any) -> Call:
@@ -203,9 +206,9 @@ def handle_add_byte_offset(handle: Any, offset: Any) -> Call:
     return Call(DataType("handle"), "handle_add_byte_offset", (handle, offset))
 
 
-def isnullptr(value: Any, span: BaseSpan | None = None) -> Call:
+def isnullptr(x: Any, span: BaseSpan | None = None) -> Call:
     """Whether a handle is null."""
-    return Call(DataType("bool"), "isnullptr", (value,), span)
+    return Call(DataType("bool"), "isnullptr", (x,), span)
 
 
 def likely(cond: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
@@ -282,30 +285,42 @@ isfinite = _predicate("isfinite", math.isfinite, True)
 
 
 def _binary(name: str) -> Callable[..., PrimExpr]:
-    def build(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
-        a, b = _operands(a, b, name)
+    def build(x1: Any, x2: Any, span: BaseSpan | None = None) -> PrimExpr:
+        a, b = _operands(x1, x2, name)
         return Call(a.dtype, name, (a, b), span)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{name}(a, b), element by element."
+    build.__doc__ = f"{name}(x1, x2), element by element."
     return build
 
 
-atan2, hypot, copysign, nextafter, fmod = (
+atan2, hypot, copysign, nextafter, _pow, _fmod = (
     _binary("atan2"),
     _binary("hypot"),
     _binary("copysign"),
     _binary("nextafter"),
+    _binary("pow"),
     _binary("fmod"),
 )
-power = _binary("pow")
+
+
+def power(x: Any, y: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """x to the power of y, element by element."""
+    return _pow(x, y, span)
+
+
 pow = power
 
 
-def ldexp(x: Any, exponent: Any, span: BaseSpan | None = None) -> PrimExpr:
-    """x * 2 ** exponent; the exponent is an int32."""
-    x = as_prim_expr(x)
-    return Call(x.dtype, "ldexp", (x, as_prim_expr(exponent)), span)
+def fmod(x: Any, y: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """The remainder of x / y with the sign of x, element by element."""
+    return _fmod(x, y, span)
+
+
+def ldexp(x1: Any, x2: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """x1 * 2 ** x2; the exponent x2 is an int32."""
+    x = as_prim_expr(x1)
+    return Call(x.dtype, "ldexp", (x, as_prim_expr(x2)), span)
 
 
 def abs(x: PrimExprLike, span: BaseSpan | None = None) -> PrimExpr:
@@ -500,3 +515,7 @@ def indexdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
 def indexmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a % b where both are known to be non-negative."""
     return floormod(a, b)
+
+
+# What stands in other modules here, classic programs import from this one, too.
+__getattr__, __dir__ = lazy.late(__name__, otherwise=lazy.names_of("tilewright.tir"))

@@ -184,10 +184,10 @@ class _PreOrder(Visitor):
             self.visit_children(x)
 
 
-def pre_order_visit(node: Any, visit: Callable[[Node], bool]) -> None:
-    """Calls `visit` on each node before its children, which are entered only if it returns true."""
+def pre_order_visit(stmt: Any, fvisit: Callable[[Node], bool]) -> None:
+    """Calls `fvisit` on each node before its children, which are entered only if it returns true."""
 
-    _PreOrder(visit).visit(node)
+    _PreOrder(fvisit).visit(stmt)
 
 
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -435,3 +435,43 @@ def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
     )
     with pytest.raises(TVMError, match=rf"every thread of {tag} would write out \(global memory\)"):
         kernel(func)
+
+
+def counted(own_rows: bool) -> PrimFunc:
+    """Each thread counts what it reads, in columns that only data know: of its own row, or of one for all."""
+
+    @T.prim_func
+    def func(a: T.Buffer((4, 8), "int32"), counts: T.Buffer((4, 3), "int32")) -> None:
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for k in range(8):
+                if a[t, k] > 0:
+                    counts[t if own_rows else 0, a[t, k] % 3] = counts[t if own_rows else 0, (a[t, k] + 1) % 3] + 1
+
+    return func  # type: ignore[no-any-return]
+
+
+def test_places_that_data_know_in_rows_of_threads() -> None:
+    mod = X.UnifyThreadBinding()(IRModule.from_expr(counted(True)))
+    a, expected = np.random.default_rng(0).integers(-2, 9, (4, 8)).astype("int32"), np.zeros((4, 3), "int32")
+    for row, values in zip(expected, a, strict=True):
+        for v in values[values > 0]:
+            row[v % 3] = row[(v + 1) % 3] + 1
+    found = np.zeros((4, 3), "int32")
+    run(mod, [a, found])
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(TVMError, match="one kernel may read of counts .* what another of its threadIdx.x wrote"):
+        X.UnifyThreadBinding()(IRModule.from_expr(counted(False)))
+
+
+def test_what_a_let_binds_to_data_is_another_value_at_each_step() -> None:
+    """Threads of one row of elements that data know: two of them may meet in one element."""
+
+    @T.prim_func
+    def func(a: T.Buffer((4,), "int32"), counts: T.Buffer((16,), "int32")) -> None:
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for k in range(2):
+                first: T.int32 = a[t]
+                counts[first + t] = counts[first + t + 1 - k] + 1
+
+    with pytest.raises(TVMError, match="one kernel may read of counts .* what another of its threadIdx.x wrote"):
+        X.UnifyThreadBinding()(IRModule.from_expr(func))

@@ -10,6 +10,7 @@ from tilewright.arith.linear import Atom, Lin, combine, scale, shift
 from tilewright.arith.simplifier.logic import TRUE
 from tilewright.arith.simplifier.truncated import Truncation
 from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
+from tilewright.ir.dtype import most_lanes
 from tilewright.node import any_node
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op
@@ -36,7 +37,6 @@ _IMPURE_PREFIXES = (
     "tir.atomic",
     "tir.ptx_",
     "tir.anylist",
-    "tir.vscale",
     "tir.start_",
     "tir.end_",
     "tir.ret",
@@ -270,7 +270,7 @@ class Choices(Truncation):
 
     def not_negative(self, base: PrimExpr, stride: int, lanes: int) -> bool:
         """Whether all lanes of a ramp are non-negative."""
-        return bool(self._of(base)[0] + min(0, stride * (lanes - 1)) >= 0)
+        return bool(self._of(base)[0] + min(0, stride * (most_lanes(lanes) - 1)) >= 0)
 
     def always(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
         """Whether the comparison with a scalar is certainly true for all lanes of a ramp."""
@@ -285,7 +285,7 @@ class Choices(Truncation):
         if not self.is_index(base):
             return None
         found: list[PrimExpr] = []
-        for lane in (0, lanes - 1):
+        for lane in (0, most_lanes(lanes) - 1):
             d = self.merge(shift(combine(self.lin(base), self.lin(other), -1), stride * lane))
             d = scale(d, -1) if order[0] == "G" else d
             found.append(self.nonpositive(shift(d, 1) if order[1] == "T" else d, base.dtype))
@@ -296,7 +296,7 @@ class Choices(Truncation):
         if not self.is_index(base):
             return False
         low, high = self.bound(self.floormod(self.lin(base), divisor))
-        last = stride * (lanes - 1)
+        last = stride * (most_lanes(lanes) - 1)
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
 
 

@@ -240,7 +240,6 @@ class _Compiler:
                     self.names[name] = path
                     self.tests.append(f"({name} := value({path})) is not None")
             else:
-                path = f"int({path})" if name[0] == "n" else path
                 if name in self.names:
                     self.tests.append(f"{path} {'==' if name[0] == 'n' else 'is'} {self.names[name]}")
                 else:

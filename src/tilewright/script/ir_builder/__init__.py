@@ -65,5 +65,6 @@ class IRBuilder:
         return [IRBuilder.name(one, v) for one, v in zip(s, vs, strict=True)]
 
 
+lazy.faces(__name__, {"base": ("IRBuilder", "tilewright.script.parser.statements:IRBuilderFrame")})
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -5,15 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.script.ir import decl_function, def_function, module_attrs, module_get_attrs, module_global_infos
+from tilewright.script.ir import (
+    decl_function,
+    def_function,
+    module_attrs,
+    module_get_attr,
+    module_get_attrs,
+    module_global_infos,
+    module_set_attr,
+)
 from tilewright.script.parser.entry import ModuleParser
 from tilewright.script.parser.source import NoSource
-from tilewright.script.parser.statements import active, reading
+from tilewright.script.parser.statements import IRBuilderFrame, active, reading
+from tilewright.support import lazy
 
-__all__ = ["decl_function", "def_function", "ir_module", "module_attrs", "module_get_attrs", "module_global_infos"]
+__all__ = [
+    "IRModuleFrame",
+    "decl_function",
+    "def_function",
+    "ir_module",
+    "module_attrs",
+    "module_get_attr",
+    "module_get_attrs",
+    "module_global_infos",
+    "module_set_attr",
+]
 
 
-class ModuleFrame:
+class IRModuleFrame(IRBuilderFrame):
     """The functions inside of it become a module."""
 
     def __enter__(self) -> ModuleParser:
@@ -28,8 +47,12 @@ class ModuleFrame:
         if error[0] is None:
             p = self._inner
             self._outer.result = IRModule(p.functions, attrs=p.attrs, global_infos=p.global_infos)
+        self.ended(error[0])
 
 
-def ir_module() -> ModuleFrame:
+def ir_module() -> IRModuleFrame:
     """`with I.ir_module():` around `with T.prim_func():`."""
-    return ModuleFrame()
+    return IRModuleFrame()
+
+
+lazy.faces(__name__, {"ir": (), "frame": ("IRModuleFrame",)})

@@ -2,4 +2,5 @@
 
 from tilewright.support import lazy
 
+lazy.faces(__name__, {"ir": ()})
 __getattr__, __dir__ = lazy.late(__name__)

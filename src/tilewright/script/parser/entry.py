@@ -10,6 +10,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from tilewright.ir import BaseFunc, FuncType, GlobalVar, IRModule, PrimType, Type
+from tilewright.ir.diagnostics import told
 from tilewright.node import deep_recursion
 from tilewright.script.parser.source import Source, class_definition, definition_at, file_source, whole_tree
 from tilewright.script.parser.statements import Macro, ScriptParser, reading
@@ -37,6 +38,7 @@ def captured_names(func: FunctionType, frame: FrameType | None) -> dict[str, Any
     return names
 
 
+@told()
 def function_from(func: Any, parser: ParserType, frame: FrameType | None, **options: Any) -> Any:
     """The program of a Python function. Inside of a class that is a module, the function is returned as it is."""
     if not inspect.isfunction(func):
@@ -216,6 +218,7 @@ def parse_definition(outer: ScriptParser, node: ast.FunctionDef, **options: Any)
     raise outer.error(node, f"the function {node.name} has no decorator", "write @T.prim_func above it")
 
 
+@told()
 def module_from(cls: type, frame: FrameType | None, **options: Any) -> IRModule:
     """The module of a Python class."""
     if not inspect.isclass(cls):
@@ -273,6 +276,7 @@ class _TextParser(ModuleParser):
         return self.result
 
 
+@told()
 def parse_text(program: str, names: dict[str, Any], **options: Any) -> Any:
     """The last function or module that a text defines."""
     source = Source("<string>", program.splitlines(keepends=True))

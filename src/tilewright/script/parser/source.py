@@ -46,7 +46,9 @@ class Source:
         return f"error: {message}\n{excerpt(place, self.lines, remedy=remedy)}"
 
     def error(self, node: Any, message: str, remedy: str = "") -> DiagnosticError:
-        return DiagnosticError(self.report(node, message, remedy))
+        error = DiagnosticError(self.report(node, message, remedy))
+        error.finding = self.span(node) if getattr(node, "end_lineno", None) else None, message
+        return error
 
     def parse(self) -> ast.Module:
         """The syntax tree of the whole text."""

@@ -16,7 +16,22 @@ from tilewright.support.errors import DiagnosticError, TVMError
 Statements = Sequence[ast.stmt]
 
 
-class Scope:
+class IRBuilderFrame:
+    """What a `with` of a program that Python builds begins and ends."""
+
+    _callbacks: tuple[Callable[[], Any], ...] = ()
+
+    def add_callback(self, callback: Callable[[], Any]) -> None:
+        """A function that is called when the `with` has ended without an error."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def ended(self, error: object) -> None:
+        """Calls what is to be called, unless there was an error."""
+        for callback in self._callbacks if error is None else ():
+            callback()
+
+
+class Scope(IRBuilderFrame):
     """The frame of an expression such as `T.allocate(...)`: a statement around others.
 
     It holds the body of `with scope as value:`, or, as a line of its own, all that follows it in its suite.
@@ -45,6 +60,7 @@ class Scope:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         active(self.what).end(self, kind is None)
+        self.ended(error)
 
 
 class Frame:

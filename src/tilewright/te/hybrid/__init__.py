@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.support import lazy
 from tilewright.te.hybrid.emulate import emulated
 from tilewright.te.hybrid.module import HybridModule, build
 from tilewright.te.hybrid.parser import HybridParser
@@ -74,3 +75,9 @@ def _operation(pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         tuple(parser.axes),
     )
     return op.output(0) if op.num_outputs == 1 else list(op.outputs)
+
+
+# Names of scripts that run as Python, where classic programs look for them.
+_EMULATED = ("HYBRID_GLOBALS", "allocate", "bind", "inf", "max_num_threads", "ninf", "popcount", "rsqrt", "sigmoid")
+lazy.faces(__name__, {"runtime": [f"{__name__}.emulate:{name}" for name in _EMULATED]})
+__getattr__, __dir__ = lazy.late(__name__)

@@ -47,5 +47,6 @@ __all__ = [
 ]
 
 # The passes stand in a layer above.
+lazy.faces(__name__, {"analysis": ()})
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -314,7 +314,7 @@ def same_step(read: Access, write: Access, above: int, one: Var, other: Var) -> 
         return False
     with _At(read) as here:
         wrote = _Wrote(here, write, above, above)
-        return wrote.lay_out() and wrote.determines(other, one)
+        return wrote.lay_out(all_known=False) and wrote.determines(other, one)
 
 
 class _At:
@@ -322,6 +322,7 @@ class _At:
 
     def __init__(self, read: Access) -> None:
         self.analyzer = Analyzer()
+        self.told = _told_by_data(read.frames)
         facts: list[PrimExpr] = []
         for f in read.frames:
             if f.kind == LOOP:
@@ -347,6 +348,11 @@ class _At:
             scope.__exit__(None, None, None)
 
 
+def _told_by_data(frames: Sequence[Frame]) -> set[Var]:
+    """Variables that a let binds to data: at each step they may have another value."""
+    return {f.node.var for f in frames if f.kind == UNKNOWN and isinstance(f.node, (LetStmt, Let))}
+
+
 def _element(low: PrimExpr, extent: PrimExpr) -> Var | None:
     """A variable for the elements of a range; None for a single one."""
     return None if isinstance(extent, IntImm) and extent.value == 1 else Var("element", low.dtype)
@@ -361,30 +367,42 @@ class _Wrote:
     def __init__(self, here: _At, write: Access, own: int, shared: int) -> None:
         self.analyzer, self.target = here.analyzer, here.target
         self.places = write.places
+        self.told = here.told | _told_by_data(write.frames)
         self.frames, self.common = write.frames[own:], write.frames[own:shared]
         self.conditions: list[PrimExpr] = [f.node for f in self.frames if f.kind == CONDITION]
         self.fresh: dict[Var, PrimExpr] = {}
         self.domains: dict[Var, Range] = {}
         self.indices: list[PrimExpr] = []
 
-    def lay_out(self) -> bool:
-        """Gives the write's steps variables of their own; False where what it writes is not a function of them."""
+    def lay_out(self, all_known: bool = True) -> bool:
+        """Gives the write's steps variables of their own; False where what it writes is not a function of them. all_known: whether it must
+        be in all dimensions; else those in which it is count."""
         assert self.places is not None
-        if any([f.kind == UNKNOWN for f in self.frames]):
+        if all_known and any([f.kind == UNKNOWN for f in self.frames]):
             return False
+
+        def known(e: PrimExpr) -> bool:
+            return _plain(e) and self.told.isdisjoint(used_vars(e))
+
         for f in self.frames:
             if f.kind == LOOP:
                 assert f.var is not None and f.domain is not None
                 low, extent = substitute(f.domain.min, self.fresh), substitute(f.domain.extent, self.fresh)
-                if not (_plain(low) and _plain(extent)):
+                if not (known(low) and known(extent)):
                     return False
                 new = Var(f.var.name, f.var.dtype)
                 self.fresh[f.var] = new
                 self.domains[new] = Range.from_min_extent(low, extent)
-        for low, extent in self.places:
-            index = substitute(low, self.fresh)
-            if not _plain(index):
-                return False
+                self.analyzer.bind(new, self.domains[new])
+        targets, self.target = self.target, []
+        for (low, extent), target in zip(self.places, targets, strict=True):
+            # So that an index does not mention steps that it does not depend on: (16 * i + j) % 16.
+            index = self.analyzer.simplify(substitute(low, self.fresh))
+            if not known(index) or not (all_known or known(target)):
+                if all_known:
+                    return False
+                continue
+            self.target.append(target)
             inside = _element(index, extent)
             if inside is not None:
                 self.domains[inside] = Range.from_min_extent(IntImm(index.dtype, 0), substitute(extent, self.fresh))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir.dtype import most_lanes
 from tilewright.tir.expr import Add, BinaryOpExpr, Broadcast, Cast, FloorDiv, FloorMod, Max, Min, Mul, Ramp, Sub, Var
 from tilewright.tir.scalars import fits
 
@@ -36,7 +37,7 @@ def value_range(e: PrimExpr, known: Known, wraps: bool = True) -> Range | None:
 def _lanes(base: Range | None, stride: Range | None, lanes: int) -> Range | None:
     if base is None or stride is None:
         return None
-    steps = [k * (lanes - 1) for k in (0, *stride)]
+    steps = [k * (most_lanes(lanes) - 1) for k in (0, *stride)]
     return base[0] + min(steps), base[1] + max(steps)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.script.parser.entry import ModuleParser
 from tilewright.script.parser.source import NoSource
-from tilewright.script.parser.statements import active, reading
+from tilewright.script.parser.statements import IRBuilderFrame, active, reading
 from tilewright.support.errors import TVMError
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser import vocabulary
@@ -14,7 +14,7 @@ from tilewright.tir.parser.frames import FunctionFrame
 from tilewright.tir.parser.program import TirParser
 
 
-class FunctionScope:
+class FunctionScope(IRBuilderFrame):
     """A function, of which T.arg gives the parameters and T.func_name the name."""
 
     def __init__(self, private: bool) -> None:
@@ -42,6 +42,7 @@ class FunctionScope:
         self._outer.result = func
         if p.given_name is not None:
             self._outer.add_function(p.given_name, func)
+        self.ended(None)
 
 
 def prim_func(is_private: bool = False) -> FunctionScope:

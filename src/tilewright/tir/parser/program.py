@@ -19,8 +19,9 @@ from tilewright.script.parser.statements import MacroFrame
 from tilewright.support.errors import DiagnosticError, TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
+from tilewright.tir.arithmetic import EqualOp
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Call, EqualOp, Var
+from tilewright.tir.expr import Call, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser.complete import with_root
 from tilewright.tir.parser.frames import (

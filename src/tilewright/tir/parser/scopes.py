@@ -145,9 +145,9 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> LetS
     return LetScope(var, bound)
 
 
-def let(var: Var, value: Any, body: Any = None) -> Any:
+def let(v: Var, value: Any, body: Any = None) -> Any:
     """The expression `body` with the variable standing for a value; without a body, a scope."""
-    return LetStmt(value, var=var) if body is None else Let(var, as_prim_expr(plain(value)), as_prim_expr(plain(body)))
+    return LetStmt(value, var=v) if body is None else Let(v, as_prim_expr(plain(value)), as_prim_expr(plain(body)))
 
 
 def Let_(expr: Any, where: Mapping[Var, Any]) -> PrimExpr:

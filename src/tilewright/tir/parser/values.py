@@ -14,8 +14,9 @@ from tilewright.ir.span import Span
 from tilewright.node import Node
 from tilewright.script.parser import PYTHON_OPERATORS
 from tilewright.tir import arithmetic as A
+from tilewright.tir.arithmetic import EqualOp
 from tilewright.tir.buffer import Buffer, extent_of, vector_indices
-from tilewright.tir.expr import BufferLoad, EqualOp, IterVar, StringImm, Var, element_dtype
+from tilewright.tir.expr import BufferLoad, IterVar, StringImm, Var, element_dtype
 from tilewright.tir.stmt import BufferRegion, BufferStore
 
 LAZY = (EqualOp, BufferRegion)

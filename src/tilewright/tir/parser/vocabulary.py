@@ -146,9 +146,12 @@ def evaluate(value: object) -> None:
     tir_parser("T.evaluate").emit(Evaluate(as_prim_expr(plain(value), "the argument of T.evaluate")))
 
 
-def buffer_store(buffer: _Buffer, value: object, indices: list[object]) -> None:
-    """A statement that stores a value to an element."""
-    tir_parser("T.buffer_store").emit(store_to(buffer, indices, value))
+def buffer_store(buffer: _Buffer, value: object, indices: list[object], predicate: object = None) -> None:
+    """A statement that stores a value to an element, or lanes of a vector where the predicate holds."""
+    store = store_to(buffer, indices, value)
+    if predicate is not None:
+        store = store.replace(predicate=plain(predicate))
+    tir_parser("T.buffer_store").emit(store)
 
 
 _prefetch = intrinsic("prefetch")
@@ -224,13 +227,13 @@ _ITER_TYPES = (
 )  # fmt: skip
 
 
-def iter_var(var: Var, dom: object, iter_type: str, thread_tag: str = "") -> IterVar:
+def iter_var(v: Var, dom: object, iter_type: str, thread_tag: str = "") -> IterVar:
     """An iteration axis as the subject of an attribute."""
     if iter_type not in _ITER_TYPES:
         raise ValueError(f"unknown kind of axis {iter_type!r}; the kinds are {', '.join(_ITER_TYPES)}")
     if isinstance(dom, (tuple, list)):
         dom = Range(*dom)
-    return IterVar(dom, var, _ITER_TYPES.index(iter_type), thread_tag)
+    return IterVar(dom, v, _ITER_TYPES.index(iter_type), thread_tag)
 
 
 def Range(begin: object, end: object = None) -> IrRange:

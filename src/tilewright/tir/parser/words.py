@@ -12,9 +12,9 @@ import numpy as np
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, as_prim_expr
 from tilewright.ir.types import PointerType, PrimType, Type, VoidType
 from tilewright.script.parser import active_or_none
-from tilewright.tir.arithmetic import cast_to, const
+from tilewright.tir.arithmetic import EqualOp, cast_to, const
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Broadcast, EqualOp, SizeVar, Var
+from tilewright.tir.expr import Broadcast, SizeVar, Var
 
 
 class Word:

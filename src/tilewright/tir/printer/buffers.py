@@ -33,7 +33,7 @@ def declaration(p: Printer, buffer: Buffer, form: str, name: Expr, source: Expr 
     lines: list[Stmt] = []
     make_variables(p, buffer, lines)
     value = p.prefix("tir_prefix", form)
-    args, kwargs = attributes(p, buffer, name, force_dtype=form == "Buffer", new_data=form != "decl_buffer")
+    args, kwargs = attributes(p, buffer, name, force_dtype=False, new_data=form != "decl_buffer")
     if source is not None:
         args = [source, *args]
     return [*lines, assign(name, value.call(*args, **kwargs), node=buffer)]

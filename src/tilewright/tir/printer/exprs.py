@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import BaseExpr, FloatImm, GlobalVar, IntImm, Op, PrimExpr, Range
+from tilewright.ir.dtype import ScalableLanes
 from tilewright.ir.types import PointerType
 from tilewright.script.doc import (
     AND,
@@ -32,6 +33,7 @@ from tilewright.target import Target
 from tilewright.tir import arithmetic as A
 from tilewright.tir import expr as E
 from tilewright.tir.buffer import extent_of
+from tilewright.tir.builtin import lane_count
 from tilewright.tir.intrinsics import DTYPE_FIRST, RENAMED, intrinsic
 from tilewright.tir.printer.buffers import buffer_doc, region_indices, stop_doc
 from tilewright.tir.stmt import BufferRegion, MatchBufferRegion
@@ -80,7 +82,9 @@ def _int(p: Printer, imm: IntImm) -> Expr:
 def _float(p: Printer, imm: FloatImm) -> Expr:
     if imm.dtype == p.config.float_dtype and math.isfinite(imm.value):
         return literal(imm.value)
-    return t(p, imm.dtype).call(float_text(imm.value))
+    # `T.float32(1)`: the type tells that it is no integer.
+    said = float_text(imm.value)
+    return t(p, imm.dtype).call(said if said == "-0.0" else said.removesuffix(".0"))
 
 
 @expr_hook(E.StringImm)
@@ -168,7 +172,13 @@ def index_docs(p: Printer, indices: tuple[PrimExpr, ...]) -> list[Expr]:
     return [_ramp_slice(p, i) if isinstance(i, E.Ramp) and i.dtype.lanes == i.lanes > 1 else p.expr(i) for i in indices]
 
 
+def _lanes(p: Printer, lanes: int) -> Expr:
+    return p.expr(lane_count(lanes)) if isinstance(lanes, ScalableLanes) else literal(lanes)
+
+
 def _ramp_slice(p: Printer, ramp: E.Ramp) -> Expr:
+    if isinstance(ramp.lanes, ScalableLanes):
+        return p.expr(ramp)
     one = isinstance(ramp.stride, IntImm) and ramp.stride.value == 1
     if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
         return p.expr(ramp)
@@ -204,12 +214,12 @@ def producer_name(p: Printer, producer: Any) -> Expr:
 
 @expr_hook(E.Ramp)
 def _ramp(p: Printer, e: E.Ramp) -> Expr:
-    return t(p, "Ramp").call(p.expr(e.base), p.expr(e.stride), literal(e.lanes))
+    return t(p, "Ramp").call(p.expr(e.base), p.expr(e.stride), _lanes(p, e.lanes))
 
 
 @expr_hook(E.Broadcast)
 def _broadcast(p: Printer, e: E.Broadcast) -> Expr:
-    return t(p, "Broadcast").call(p.expr(e.value), literal(e.lanes))
+    return t(p, "Broadcast").call(p.expr(e.value), _lanes(p, e.lanes))
 
 
 @expr_hook(E.Shuffle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir import IntImm, PointerType, TupleType, VoidType
-from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, identifier, literal
+from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, by_key, dict_, identifier, literal
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
@@ -50,7 +50,7 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
             body.append(Line(p.prefix("tir_prefix", "func_name").call(literal(said))))
         attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol" or v != said}
         if attrs:
-            pairs = [(literal(k), _bool_doc(p, v)) for k, v in attrs.items()]
+            pairs = [(literal(k), _bool_doc(p, v)) for k, v in by_key(attrs)]
             body.append(Line(p.prefix("tir_prefix", "func_attr").call(dict_(pairs))))
         body += [*matches, *after, *_body(p, func)]
         header: list[str | Expr] = [f"def {name}(", *_joined(params), ")"]

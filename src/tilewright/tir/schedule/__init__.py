@@ -24,5 +24,12 @@ from tilewright.tir.schedule.trace import LoopRV as LoopRV
 from tilewright.tir.schedule.trace import Trace as Trace
 from tilewright.tir.schedule.tries import Fallback as Fallback
 
+lazy.faces(
+    __name__,
+    {
+        "instruction": ("Instruction", "InstructionKind"),
+        "transform": (f"{__name__}.intrinsic_tiles:tile_with_tensor_intrin",),
+    },
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -1,9 +1,12 @@
-"""Functions on schedules beside the methods: whether a block exists, and whether it is an output; the layout that fits loops."""
+"""Functions on schedules beside the methods: whether a block exists, whether it is an output, the layout that fits loops, and the loops
+that a tensor intrinsic computes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from tilewright.support import lazy
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -42,3 +45,14 @@ def suggest_index_map(
     from tilewright.tir.schedule.facts.suggested_layout import suggested
 
     return suggested(buffer, indices, loops, predicate)
+
+
+# These are defined beside the tiling by an intrinsic.
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.tir.schedule.intrinsic_tiles:{name}"
+        for name in ("TensorizeInfo", "get_tensorize_loop_mapping")
+    },
+)
+__getattr__, __dir__ = lazy.late(__name__)

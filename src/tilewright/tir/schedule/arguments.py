@@ -148,6 +148,16 @@ def range_map(s: Schedule, values: list[Any]) -> None:
     values[3], _ = checked_map(_spread(ends, len(block.iter_vars)), len(block.iter_vars))
 
 
+def map_of_one(s: Schedule, values: list[Any]) -> None:
+    """(blocks, number, a map of one index)"""
+    values[2] = _plain_map(values[2], 1)
+
+
+def map_of_loops(s: Schedule, values: list[Any]) -> None:
+    """(loop, loops, a map of their variables)"""
+    values[2] = _plain_map(values[2], len(values[1]))
+
+
 def _spread(f: Any, count: int) -> Any:
     return lambda *variables: f(*variables[:count])
 

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Def, Node, structural_equal
+from tilewright.runtime.ndarray import NDArray, array
 from tilewright.script.doc import Expr, lambda_, literal, tuple_
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import Var
@@ -148,7 +149,9 @@ class IndexMap(Node, key="tir.IndexMap"):
         return IndexMap(tuple(new), back), padding
 
     def map_ndarray(self, arr_src: Any) -> Any:
-        """Convert an array to the new layout. Padding is zero."""
+        """Convert an array, of NumPy or an NDArray, to the new layout. Padding is zero; the result is of the same kind."""
+        if isinstance(arr_src, NDArray):
+            return array(self.map_ndarray(arr_src.numpy()), arr_src.device)
         source = np.asarray(arr_src)
         out = np.zeros([n.value for n in self.map_shape(source.shape)], source.dtype)  # type: ignore[attr-defined]
         for index in np.ndindex(*source.shape):

@@ -13,9 +13,25 @@ from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, ren
 from tilewright.tir.schedule.facts import block_checks, leaves
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.primitives import annotating, sampling, transform
-from tilewright.tir.schedule.primitives.computation import attach, blocks, inline, reduction, rfactor
-from tilewright.tir.schedule.primitives.loop_nests import loop_kinds, loops, merged_axes, rasterization, versions
-from tilewright.tir.schedule.primitives.storage import buffers, cache, cache_special, halo, padding, rolling, staged_at
+from tilewright.tir.schedule.primitives.computation import attach, blocks, inline, online, reduction, rfactor
+from tilewright.tir.schedule.primitives.loop_nests import (
+    loop_kinds,
+    loops,
+    merged_axes,
+    rasterization,
+    shortening,
+    versions,
+)
+from tilewright.tir.schedule.primitives.storage import (
+    buffers,
+    cache,
+    cache_special,
+    halo,
+    padding,
+    replicated,
+    rolling,
+    staged_at,
+)
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
 from tilewright.tir.schedule.tries import Fallback, Try
@@ -405,6 +421,7 @@ class Schedule:
     reorder = loops.reorder
     merge = loops.merge
     rasterize = rasterization.rasterize
+    unsafe_shorten = shortening.unsafe_shorten
     merge_axes = merged_axes.merge_axes
     add_version = versions.add_version
     add_unit_loop = loops.add_unit_loop
@@ -441,6 +458,7 @@ class Schedule:
 
     decompose_reduction = reduction.decompose_reduction
     rfactor = rfactor.rfactor
+    online = online.online
 
     set_scope = buffers.set_scope
     storage_align = buffers.storage_align
@@ -454,6 +472,7 @@ class Schedule:
     decompose_halo = halo.decompose_halo
     elide_copy = halo.elide_copy
     pad_einsum = padding.pad_einsum
+    replicate = replicated.replicate
     rolling_buffer = rolling.rolling_buffer
 
 

@@ -214,17 +214,23 @@ class _Match:
                 self.no(f"computes {have} where that computes {want}")
 
 
+def need_described(state: ScheduleState, block: Block, desc: Any) -> _Match:
+    """How a block is the computation of a description. Raises ScheduleError if it is not."""
+    match = _Match(state.forms, block)
+    root = desc.body.block
+    match.stmt(root.body, block.body)
+    if root.init is not None and block.init is not None:
+        match.stmt(root.init, block.init)
+    return match
+
+
 def match_intrinsic(
     state: ScheduleState, block: Block, intrin: TensorIntrin
 ) -> tuple[Stmt, tuple[MatchBufferRegion, ...]]:
     """The body of the intrinsic for a block that matches its description, and the views of the block's buffers."""
     desc: Any = intrin.desc
     impl: Any = intrin.impl
-    match = _Match(state.forms, block)
-    root = desc.body.block
-    match.stmt(root.body, block.body)
-    if root.init is not None and block.init is not None:
-        match.stmt(root.init, block.init)
+    match = need_described(state, block, desc)
     views = []
     renamed: dict[Var, Var] = {}
     for p, q in zip(desc.params, impl.params, strict=True):

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from tilewright.tir.tensor_intrin import amx, arm, cuda, dot_product, wasm, x86
+from tilewright.support import lazy
+from tilewright.tir.tensor_intrin import (
+    amx,
+    arm_cpu,
+    arm_dsp,
+    arm_mve,
+    cuda,
+    dot_product,
+    dp4a,
+    metal,
+    wasm,
+    wgmma,
+    x86,
+)
 
-__all__ = ["amx", "arm", "cuda", "dot_product", "wasm", "x86"]
+_DP4A = ("get_dp4a_intrin", *dp4a.INTRINSICS.constants)
+lazy.faces(__name__, {"dot_product_common": [f"{__name__}.dp4a:{name}" for name in _DP4A]})
+__getattr__, __dir__ = lazy.late(__name__)
+
+__all__ = ["amx", "arm_cpu", "arm_dsp", "arm_mve", "cuda", "dot_product", "dp4a", "metal", "wasm", "wgmma", "x86"]

@@ -4,12 +4,15 @@ A tile in registers is a buffer (32, n) of scope "warp": n elements of each lane
 = 16 (float16, bfloat16), 32 (int8, float8) or 8 (tf32).
 
 Names: mma_ldmatrix_f16_a, mma_ldmatrix_f16_b_trans_dyn (_dyn: from dynamic shared memory), mma_f16f16f32_trans_b, mma_fill_16x16_f32,
-mma_store_16x16_f32_global_. "trans": the first operand is stored (k, m), the second one (n, k).
+mma_store_16x16_f32_global_. "trans": the first operand is stored (k, m), the second one (n, k). mma_f16f16f32_m16n8k8: the same product by
+smaller instructions, which are all that sm_75 has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from tilewright.ir import DataType
@@ -55,6 +58,21 @@ SUMS = {"float16": ("f16", "fp16"), "float32": ("f32", "fp32"), "int32": ("i32",
 """Element type of sums -> the same."""
 SUMS_OF = {"float16": ("float16", "float32"), "int8": ("int32",), "uint8": ("int32",)}
 """Element type of operands -> those of sums; float32 for others."""
+
+
+INSTRUCTIONS = {"float16": ("m16n8k16", "m16n8k8"), "int8": ("m16n8k32", "m8n8k16"), "uint8": ("m16n8k32", "m8n8k16")}
+"""Element type of operands -> shapes of the instructions that make the product of a tile, the largest first."""
+
+
+def instructions_of(dtype: str) -> tuple[str, ...]:
+    """The shapes of instructions that make the product of a tile of a type, the largest first."""
+    return INSTRUCTIONS.get(dtype, (f"m16n8k{K_DIMS[DataType(dtype).bits]}",))
+
+
+def sizes_of(shape: str) -> tuple[int, int, int]:
+    """(m, n, k) of a shape such as "m16n8k16"."""
+    m, n, k = [int(size) for size in re.findall(r"\d+", shape)]
+    return m, n, k
 
 
 def _registers(name: str, n: int, dtype: str) -> Buffer:
@@ -127,15 +145,28 @@ def _element_of(k_dim: int, matrix_name: str, lane: Any, element: Any) -> Place:
 
 
 def get_mma_intrin(
-    k_dim: int, out_dtype: str, a_transposed: bool, b_transposed: bool, in_dtype: str | None = None
+    k_dim: int,
+    out_dtype: str,
+    a_transposed: bool,
+    b_transposed: bool,
+    in_dtype: str | None = None,
+    instruction: str = "",
 ) -> Pair:
     """Description and implementation of C[16, 16] += A * B on registers. The operands' tiles are as loaded for (transposed) memory.
 
-    in_dtype: of the operands; None: float16 for k_dim 16, int8 for 32, and float32, rounded to tf32, for 8.
+    in_dtype: of the operands; None: float16 for k_dim 16, int8 for 32, and float32, rounded to tf32, for 8. instruction: one of
+    `instructions_of` the type; "": the largest.
     """
     dtype = in_dtype or {16: "float16", 32: "int8", 8: "float32"}[k_dim]
     if out_dtype not in SUMS_OF.get(dtype, ("float32",)):
         raise ValueError(f"mma has no sums of {out_dtype} for operands of {dtype}")
+    shapes = instructions_of(dtype)
+    if instruction and instruction not in shapes:
+        raise ValueError(f"tiles of {dtype} are multiplied by mma {' or '.join(shapes)}, but {instruction!r} was given")
+    shape = instruction or shapes[0]
+    rows, _, step = sizes_of(shape)
+    # A register has neighbours along k; registers alternate between the upper and the lower eight rows.
+    element = 32 // DataType(dtype).bits
     n = M_DIM * k_dim // WARP_SIZE
     sums = M_DIM * N_DIM // WARP_SIZE
     places = [operand_layout(k_dim, "A", a_transposed), operand_layout(k_dim, "B", b_transposed)]
@@ -154,18 +185,19 @@ def get_mma_intrin(
         def multiplied(lane: Var, a: Buffer = a, b: Buffer = b, c: Buffer = c) -> Stmt:
             kind, total = KINDS[dtype][1], SUMS[out_dtype][1]
 
-            def half(number: int) -> Stmt:
+            def part(along_k: int, columns: int, lower: int) -> Stmt:
                 return Evaluate(
                     ptx_mma(
-                        out_dtype, f"m16n8k{k_dim}", "row", "col", kind, kind, total,
-                        a.data, a.elem_offset + lane * n,
-                        b.data, b.elem_offset + lane * n + number * n // 2,
-                        c.data, c.elem_offset + lane * sums + number * sums // 2,
+                        out_dtype, shape, "row", "col", kind, kind, total,
+                        a.data, a.elem_offset + lane * n + (2 * along_k + lower) * element,
+                        b.data, b.elem_offset + lane * n + columns * n // 2 + along_k * element,
+                        c.data, c.elem_offset + lane * sums + columns * sums // 2 + lower * sums // 4,
                         False,
                     )
                 )  # fmt: skip
 
-            return stmt_seq(half(0), half(1))
+            parts = product(range(k_dim // step), range(2), range(M_DIM // rows))
+            return stmt_seq(*[part(*at) for at in parts])
 
         body = _of_lanes(multiplied) if implemented else nest((M_DIM, N_DIM, k_dim), "SSR", "update", describe)
         made.append(function((a, b, c), [c, a, b], c, body))
@@ -232,6 +264,11 @@ def get_mma_store_intrin(
 INTRINSICS = Intrinsics("mma_")
 
 
+def _suffix(dtype: str, instruction: str) -> str:
+    """What names say of an instruction: nothing of the largest one."""
+    return "" if instruction in ("", instructions_of(dtype)[0]) else f"_{instruction}"
+
+
 def _register_operands(dtype: str) -> None:
     """The loads and products of one type of operands. The constants of other types than float16 and int8 are ours."""
     short, k = KINDS[dtype][0], K_DIMS[DataType(dtype).bits]
@@ -249,11 +286,13 @@ def _register_operands(dtype: str) -> None:
         for trans_a in (False, True):
             for trans_b in (False, True):
                 end = ("_TRANS_A" if trans_a else "") + ("_TRANS_B" if trans_b else "")
-                INTRINSICS.add(
-                    f"MMA_{kinds}{end}_INTRIN",
-                    f"mma_{kinds}{end.lower()}",
-                    get_mma_intrin, k, out_dtype, trans_a, trans_b, dtype,
-                )  # fmt: skip
+                for shape in instructions_of(dtype):
+                    by = _suffix(dtype, shape)
+                    INTRINSICS.add(
+                        f"MMA_{kinds}{end}{by.upper()}_INTRIN",
+                        f"mma_{kinds}{end.lower()}{by}",
+                        get_mma_intrin, k, out_dtype, trans_a, trans_b, dtype, shape,
+                    )  # fmt: skip
 
 
 def _register_sums(dtype: str) -> None:
@@ -285,12 +324,14 @@ def get_mma_intrin_group(
     trans_b: bool,
     not_use_mma_store_intrinic: bool = True,
     store_to_smem_dtype: str | None = None,
+    instruction: str = "",
 ) -> dict[str, str]:
     """The names of the intrinsics of a product: init, load_a, load_b, compute, store.
 
     load_scope: "shared" or "shared.dyn". store_scope: these or "global". in_dtype: one of KINDS. trans_a, trans_b: operands that are
     stored (k, m) and (n, k). not_use_mma_store_intrinic: sums are stored as pairs of neighbours. store_to_smem_dtype: the type in which
-    sums are stored, if they are converted before; None: their own. Raises ValueError for others.
+    sums are stored, if they are converted before; None: their own. instruction: one of `instructions_of` the type; "": the largest. Raises
+    ValueError for others.
     """
     if load_scope not in ("shared", "shared.dyn") or store_scope not in ("global", "shared", "shared.dyn"):
         raise ValueError(
@@ -306,12 +347,13 @@ def get_mma_intrin_group(
         "init": f"mma_fill_16x16_{out}",
         "load_a": f"mma_ldmatrix_{short}_a{by_a}{dyn}",
         "load_b": f"mma_ldmatrix_{short}_b{by_b}{dyn}",
-        "compute": f"mma_{short}{short}{out}{by_a and by_a + '_a'}{by_b and by_b + '_b'}",
+        "compute": f"mma_{short}{short}{out}{by_a and by_a + '_a'}{by_b and by_b + '_b'}{_suffix(in_dtype, instruction)}",
         "store": f"mma_store_16x16_{stored}_{store_scope.replace('.', '_')}_{simple}",
     }
 
 
 __all__ = [
+    "INSTRUCTIONS",
     "INTRINSICS",
     "KINDS",
     "SUMS",
@@ -321,4 +363,6 @@ __all__ = [
     "get_mma_intrin",
     "get_mma_intrin_group",
     "get_mma_store_intrin",
+    "instructions_of",
+    "sizes_of",
 ]

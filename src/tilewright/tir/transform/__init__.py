@@ -10,6 +10,7 @@ from tilewright.tir.transform.block.blocks import (
     PlanAndUpdateBufferAllocationLocation,
 )
 from tilewright.tir.transform.block.compact import CompactBufferAllocation
+from tilewright.tir.transform.block.nonzero_steps import KeepNonzeroSteps
 from tilewright.tir.transform.block.opaque import LowerMatchBuffer, LowerOpaqueBlock
 from tilewright.tir.transform.cleanup import (
     CommonSubexprElimTIR,
@@ -48,6 +49,7 @@ from tilewright.tir.transform.loop.choices import (
 from tilewright.tir.transform.loop.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.loop.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression
 from tilewright.tir.transform.loop.partition import LoopPartition
+from tilewright.tir.transform.loop.scalable import LowerScalableVectors
 from tilewright.tir.transform.loop.software_pipeline import InjectSoftwarePipeline
 from tilewright.tir.transform.loop.unroll import MarkUnrollLoop, UnrollLoop
 from tilewright.tir.transform.loop.vectorize import VectorizeLoop
@@ -85,8 +87,10 @@ from tilewright.tir.transform.thread.thread_binding import (
     UnifyThreadBinding,
 )
 from tilewright.tir.transform.thread.thread_sync import ThreadSync
+from tilewright.tir.transform.thread.tile_iterators import OptimizeTileIterators
 from tilewright.tir.transform.thread.vthread import InjectVirtualThread
 from tilewright.tir.transform.thread.warp import LowerWarpMemory
+from tilewright.tir.transform.thread.warp_specialization import InjectWarpSpecialization
 from tilewright.tir.transform.types.custom_datatypes import LowerCustomDatatypes
 from tilewright.tir.transform.types.index_types import ForceNarrowIndexToInt32
 from tilewright.tir.transform.types.legalize import (
@@ -138,9 +142,11 @@ __all__ = [
     "InjectSoftwarePipeline",
     "InjectSoftwarePrefetch",
     "InjectVirtualThread",
+    "InjectWarpSpecialization",
     "InlinePrivateFunctions",
     "InstrumentBoundCheckers",
     "InstrumentProfileIntrinsics",
+    "KeepNonzeroSteps",
     "LegalizePackedCalls",
     "LiftAttrScope",
     "LiftThreadBinding",
@@ -155,6 +161,7 @@ __all__ = [
     "LowerIntrin",
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
+    "LowerScalableVectors",
     "LowerTVMBuiltin",
     "LowerThreadAllreduce",
     "LowerVtcmAlloc",
@@ -165,6 +172,7 @@ __all__ = [
     "MarkUnrollLoop",
     "MergeSharedMemoryAllocations",
     "NarrowDataType",
+    "OptimizeTileIterators",
     "PlanAndUpdateBufferAllocationLocation",
     "PointerValueTypeRewrite",
     "ReduceBranchingThroughOvercompute",
@@ -199,4 +207,5 @@ for _name in __all__:
         _register_pass(f"tir.{_name}", globals()[_name])
 
 # Passes that schedule are in a higher layer.
+_lazy.faces(__name__, {"transform": (), "function_pass": ("PrimFuncPass", "prim_func_pass")})
 __getattr__, __dir__ = _lazy.late(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import Mutator, on
+from tilewright.script.underline import span_of
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.analysis import undefined_vars
@@ -51,8 +52,8 @@ def AnnotateDeviceRegions() -> Pass:
 class _Split(Mutator):
     """Moves regions of a function into kernels, which are called with the variables that they use."""
 
-    def __init__(self, name: str, taken: set[str]) -> None:
-        self.name, self.taken = name, taken
+    def __init__(self, func: PrimFunc, name: str, taken: set[str]) -> None:
+        self.func, self.name, self.taken = func, name, taken
         self.kernels: dict[GlobalVar, PrimFunc] = {}
 
     @on(PrimExpr)
@@ -85,7 +86,9 @@ class _Split(Mutator):
             "tir.is_global_func": True,
         }
         gvar = GlobalVar(name)
-        self.kernels[gvar] = PrimFunc(params, body, None, {}, attrs)
+        # Programs that have no text have no places in it, which would be looked for in vain.
+        span = None if self.func.span is None else span_of(s.body) or self.func.span
+        self.kernels[gvar] = PrimFunc(params, body, None, {}, attrs, span)
         return Evaluate(Call("void", gvar, args))
 
 
@@ -102,7 +105,7 @@ def SplitHostDevice() -> Pass:
             if not isinstance(func, PrimFunc):
                 functions[gvar] = func
                 continue
-            split = _Split(str(func.attrs.get("global_symbol") or gvar.name_hint), taken)
+            split = _Split(func, str(func.attrs.get("global_symbol") or gvar.name_hint), taken)
             functions[gvar] = func.replace(body=split.visit(func.body))
             kernels |= split.kernels
         return mod.with_functions({**functions, **kernels})

@@ -14,7 +14,7 @@ from tilewright.tir.builtin import tvm_stack_make_shape
 from tilewright.tir.expr import BufferLoad, Call, IterVar, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import address_of, call_packed
-from tilewright.tir.stmt import Allocate, AttrStmt, LetStmt, Stmt
+from tilewright.tir.stmt import Allocate, AttrStmt, Evaluate, LetStmt, Stmt
 from tilewright.tir.stmt_functor import substitute, used_vars
 from tilewright.tir.transform.base import body_pass, call_name
 from tilewright.tir.transform.thread.thread_sync import scope_of
@@ -26,18 +26,26 @@ if TYPE_CHECKING:
 DEVICE_KERNEL_LAUNCH = 2
 """The attribute "calling_conv" of a kernel that is launched through a packed function."""
 DYNAMIC = "tir.use_dyn_shared_memory"
+COOPERATIVE = "tir.use_cooperative_launch"
+"""Says that the blocks of a kernel wait for each other, so that all must run at once; no number belongs to it."""
 
 
 class _Launch(Visitor):
-    """The extents of a kernel's thread axes by tag, and the size of its dynamic shared memory."""
+    """The extents of a kernel's thread axes by tag, the size of its dynamic shared memory, and whether its blocks wait for each other."""
 
     def __init__(self) -> None:
         self.extents: dict[str, PrimExpr] = {}
         self.dynamic: PrimExpr | None = None
+        self.cooperative = False
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
         pass
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> None:
+        if call_name(s.value) == "tvm_storage_sync" and isinstance(s.value, Call):
+            self.cooperative |= getattr(s.value.args[0], "value", "") == "global"
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
@@ -68,6 +76,18 @@ class _Calls(Mutator):
     def __init__(self, mod: IRModule, caller: Any) -> None:
         self.mod, self.caller = mod, caller
         self.launched: dict[GlobalVar, tuple[str, ...]] = {}
+        self.maps: dict[GlobalVar, tuple[Any, ...]] = {}
+        self._described: dict[Var, Call] = {}
+
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> Stmt:
+        """A tensor map is an address on the host; the kernel says what the runtime makes of it."""
+        if call_name(s.value) != "tensor_map":
+            return self.rebuild(s)
+        assert isinstance(s.value, Call)
+        self._described[s.var] = s.value
+        out: Stmt = self.visit(s.body)
+        return out
 
     @on(Call)
     def _call(self, e: Call) -> Any:
@@ -89,6 +109,8 @@ class _Calls(Mutator):
         tags = tuple(look.extents)
         if look.dynamic is not None:
             tags, extents = (*tags, DYNAMIC), [*extents, substitute(look.dynamic, env)]
+        if look.cooperative:
+            tags = (*tags, COOPERATIVE)
         for tag, extent in zip(look.extents, look.extents.values(), strict=True):
             foreign = [v.name for v in used_vars(extent) if v not in func.params]
             if foreign:
@@ -97,25 +119,39 @@ class _Calls(Mutator):
                     " caller does not pass"
                 )
         self.launched[gvar] = tags
-        return call_packed(symbol, *new.args, *extents)
+        found = [(k, self._described[a]) for k, a in enumerate(new.args) if isinstance(a, Var) and a in self._described]
+        self.maps[gvar] = tuple([(k, *_tensor_map(call)) for k, call in found])
+        args = [self._described[a].args[1] if isinstance(a, Var) and a in self._described else a for a in new.args]
+        return call_packed(symbol, *args, *extents)
+
+
+def _tensor_map(call: Call) -> tuple[Any, ...]:
+    """(type of the elements, swizzle, extents, strides, box), the outermost first."""
+    numbers = [int(a) for a in call.args[2:]]  # type: ignore[call-overload]
+    rank = len(numbers) // 3
+    return str(call.args[0].dtype), numbers[0], numbers[1 : rank + 1], numbers[rank + 1 : 2 * rank], numbers[2 * rank :]
 
 
 def LowerDeviceKernelLaunch() -> Pass:
     """Lower calls of device functions from the host to packed calls, with the arguments and the extents of the thread
     axes.
 
-    The kernel gets the attribute "tir.kernel_launch_params" with the names of these axes, and "calling_conv" 2.
+    The kernel gets the attribute "tir.kernel_launch_params" with the names of these axes, and "calling_conv" 2; a kernel with barriers of
+    all blocks also "tir.use_cooperative_launch", to which no argument belongs. Tensor maps are passed as addresses;
+    "tir.tensor_maps" says what the runtime makes of them: (argument, type, swizzle, extents, strides, box).
     """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         functions = dict(mod.functions)
         launched: dict[GlobalVar, tuple[str, ...]] = {}
+        maps: dict[GlobalVar, tuple[Any, ...]] = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, PrimFunc):
                 target = func.attrs.get("target")
                 walk = _Calls(mod, getattr(target, "host", None) or target)
                 functions[gvar] = func.replace(body=walk.visit(func.body))
                 launched |= walk.launched
+                maps |= walk.maps
         for gvar, tags in launched.items():
             func = functions[gvar]
             attrs = {
@@ -124,6 +160,8 @@ def LowerDeviceKernelLaunch() -> Pass:
                 "tir.is_global_func": True,
                 "global_symbol": str(func.attrs.get("global_symbol") or gvar.name_hint),  # type: ignore[attr-defined]
             }
+            if maps[gvar]:
+                attrs["tir.tensor_maps"] = maps[gvar]
             functions[gvar] = func.with_attrs(attrs)
         return mod.with_functions(functions)
 

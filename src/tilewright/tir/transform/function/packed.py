@@ -17,7 +17,7 @@ from tilewright.node import Mutator, on
 from tilewright.runtime import Device
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
+from tilewright.tir.arithmetic import cast_to, eq, floordiv, less, logical_not, logical_or, maximum, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
 from tilewright.tir.function import IN_PLACE, PrimFunc
@@ -25,6 +25,7 @@ from tilewright.tir.op import call_intrin, call_packed, if_then_else, isnullptr,
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, prim_func_pass
+from tilewright.tir.transform.memory.flatten import LIMIT, is_counted
 
 I32, I64, F64 = DataType("int32"), DataType("int64"), DataType("float64")
 NONE, INT, BOOL, FLOAT, POINTER, DLTENSOR, TENSOR = 0, 1, 2, 3, 4, 7, 70
@@ -192,6 +193,8 @@ class _Packed:
             self.let(shape, reinterpret("handle", self.pointer(base, self.layout.shape, f"{buffer.name}_i")))
         for axis, dim in enumerate(buffer.shape):
             self.bind(dim, self.load(shape, I64, axis, f"{buffer.name}_shape"), f"{where}: dimension {axis}")
+        if is_counted(buffer):
+            self.count(shape, buffer, what)
         if buffer.shape:
             self.strides(base, shape, buffer, where)
         offset = self.load(base, I64, self.layout.byte_offset, f"{buffer.name}_i64")
@@ -205,6 +208,15 @@ class _Packed:
         self.bound.add(buffer.data)
         self.let(buffer.data, reinterpret("handle", start))
         self.bound.add(param)
+
+    def count(self, shape: Var, buffer: Buffer, what: str) -> None:
+        """Checks that indices of 32 bits reach all elements. Each extent has 32 bits, so a product that is small times one fits in 64."""
+        sizes = [maximum(self.load(shape, I64, k, f"{buffer.name}_shape"), 1) for k in range(len(buffer.shape))]
+        total = sizes[0]
+        for size in sizes[1:]:
+            total = multiply(total, size)
+            text = f"{what}: its number of elements must be less than {LIMIT}, since extents of its shape are int32, not int64"
+            self.require(less(total, LIMIT), "ValueError", text, total)
 
     def dtype(self, base: Var, buffer: Buffer, what: str) -> None:
         """A DLDataType is a byte of kind, a byte of bits and two bytes of lanes."""

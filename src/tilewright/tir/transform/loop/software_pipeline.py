@@ -32,6 +32,7 @@ from tilewright.tir.stmt import (
 from tilewright.tir.stmt_functor import any_stmt, substitute
 from tilewright.tir.transform.base import is_true, prim_func_pass
 from tilewright.tir.transform.loop.double_buffer import touches
+from tilewright.tir.transform.loop.rolled import rolled
 from tilewright.tir.transform.ssa import convert_ssa
 
 STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "software_pipeline_async_stages"
@@ -40,7 +41,7 @@ STEP = "software_pipeline_step"
 each stage. Statements of different stages of a step access different versions of all buffers."""
 
 
-class _Versions(Mutator):
+class Versions(Mutator):
     """Redirects accesses of buffers with several versions to the version of one iteration."""
 
     def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
@@ -227,7 +228,7 @@ class _Pipeline:
                 stage, part = self.stages[number], self.parts[number]
                 of = analyzer.simplify(subtract(at, IntImm(dtype, stage)))
                 slot = analyzer.simplify(subtract(of, loop.min))
-                s: Stmt = substitute(_Versions(versions, slot).visit(part), {loop.loop_var: of})
+                s: Stmt = substitute(Versions(versions, slot).visit(part), {loop.loop_var: of})
                 if self.predicate is not None:
                     s = IfThenElse(substitute(self.predicate, {loop.loop_var: of}), s)
                 if stage in self.asynchronous:
@@ -254,7 +255,17 @@ class _Pipeline:
 
         kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
         begin = analyzer.simplify(add(loop.min, IntImm(dtype, depth)))
-        parts: list[Stmt] = [iteration(analyzer.simplify(add(loop.min, IntImm(dtype, k))), True) for k in range(depth)]
+
+        def steps(first: PrimExpr) -> list[Stmt]:
+            """`depth` steps from the first one, before or after all stages run. A loop, where each step is of the same stages."""
+            ats = [analyzer.simplify(add(first, IntImm(dtype, k))) for k in range(depth)]
+            if depth < 2 or not set(self.stages) <= {0, depth}:
+                return [iteration(at, True) for at in ats]
+            at = Var(loop.loop_var.name, dtype)
+            analyzer.bind(at, Range.from_min_extent(first, IntImm(dtype, depth)))
+            return [For(at, first, IntImm(dtype, depth), ForKind.SERIAL, iteration(at, True), None, kept, loop.span)]
+
+        parts: list[Stmt] = steps(loop.min)
         length = analyzer.simplify(subtract(end, begin))
         if not (isinstance(length, IntImm) and length.value <= 0):
             var = Var(loop.loop_var.name, dtype)
@@ -264,7 +275,8 @@ class _Pipeline:
         # If the loop is shorter than the pipeline, the prologue already ran some iterations.
         first = analyzer.simplify(end) if isinstance(length, IntImm) and length.value >= 0 else None
         if first is not None:
-            parts += [iteration(analyzer.simplify(add(first, IntImm(dtype, k))), True) for k in range(depth)]
+            # It runs once, and would be as long as the loop itself for each of its steps.
+            parts += [rolled(step) for step in steps(first)]
         else:
             for k in range(depth):
                 at = analyzer.simplify(add(end, IntImm(dtype, k)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, IRModule, PrimExpr, Range
+from tilewright.ir.dtype import ScalableLanes
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
 from tilewright.tir.arithmetic import (
@@ -19,6 +20,7 @@ from tilewright.tir.arithmetic import (
     multiply,
     subtract,
 )
+from tilewright.tir.builtin import lane_count
 from tilewright.tir.expr import (
     GE,
     GT,
@@ -44,6 +46,7 @@ from tilewright.tir.expr import (
     StringImm,
     Sub,
     Var,
+    scalable_lanes,
 )
 from tilewright.tir.expr import Div as DivExpr
 from tilewright.tir.expr import Mod as ModExpr
@@ -349,7 +352,8 @@ class _Vectorize(Mutator):
         if type(difference) is not Ramp:
             raise NotVectorizable
         first = type(plain)(difference.base, IntImm(difference.base.dtype, 0))
-        end = add(difference.base, multiply(difference.stride, IntImm(difference.base.dtype, self.lanes - 1)))
+        last = cast_to(subtract(lane_count(self.lanes), 1), difference.base.dtype)
+        end = add(difference.base, multiply(difference.stride, last))
         some = logical_or(first, type(plain)(end, IntImm(difference.base.dtype, 0)))
         some = self.analyzer.simplify(some)
         return some if others is None else logical_and(others, some)
@@ -417,9 +421,11 @@ class _Loops(Mutator):
         if s.kind != ForKind.VECTORIZED:
             return s
         extent = self.analyzer.simplify(s.extent)
-        if not self.enable or not isinstance(extent, IntImm) or not 1 < extent.value <= MAX_LANES:
+        lanes: Any = extent.value if isinstance(extent, IntImm) else scalable_lanes(extent)
+        few = isinstance(lanes, ScalableLanes) or isinstance(lanes, int) and 1 < lanes <= MAX_LANES
+        if not self.enable or not few:
             return s.replace(kind=ForKind.SERIAL)
-        return self._lanes(s, body, extent.value)
+        return self._lanes(s, body, lanes)
 
     def _lanes(self, s: For, body: Stmt, lanes: int) -> Stmt:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, mutate_tuple, on
@@ -16,12 +18,32 @@ INT64 = DataType("int64")
 LIMIT = 1 << 31
 
 
+def is_counted(buffer: Buffer) -> bool:
+    """Whether calls check that a parameter has less than LIMIT elements: its extents of 32 bits are variables, whose product may have
+    more bits."""
+    return (
+        len(buffer.shape) > 1
+        and not buffer.strides
+        and all([d.dtype.bits <= 32 for d in buffer.shape])
+        and not all([isinstance(d, IntImm) for d in buffer.shape])
+    )
+
+
+def _extents(shape: tuple[PrimExpr, ...]) -> Counter[PrimExpr | int]:
+    """The extents of a shape that are not 1, and how often each one is there."""
+    found: Counter[PrimExpr | int] = Counter([d.value if isinstance(d, IntImm) else d for d in shape])
+    del found[1]
+    return found
+
+
 class _Flat:
-    """The flat form of one buffer: the new buffer, the strides of all dimensions, the offset and the index type."""
+    """The flat form of one buffer: the new buffer, the strides of all dimensions, the offset and the index type.
+
+    counted: extents of which a product is known to be less than LIMIT."""
 
     __slots__ = ("buffer", "dtype", "offset", "strides")
 
-    def __init__(self, old: Buffer) -> None:
+    def __init__(self, old: Buffer, counted: list[Counter[PrimExpr | int]]) -> None:
         sizes = [d.value if isinstance(d, IntImm) else None for d in old.shape]
         known = 1
         for n in sizes:
@@ -35,7 +57,10 @@ class _Flat:
         if isinstance(old.elem_offset, IntImm):
             known += old.elem_offset.value
         wide = known >= LIMIT or any([d.dtype.bits > 32 for d in old.shape])
-        # An unknown size may be large, so its offsets are computed in 64 bits.
+        # An unknown size may be large, so its offsets are computed in 64 bits, unless its elements, or more of them, are counted.
+        plain = isinstance(old.elem_offset, IntImm) and old.elem_offset.value == 0 and is_counted(old)
+        if wide and plain and any([_extents(old.shape) <= extents for extents in counted]):
+            wide = False
         if len(old.shape) == 1 and not old.strides and not wide:
             wide = old.shape[0].dtype.bits > 32
         if len(old.shape) <= 1 and sizes and sizes[0] is None and not old.strides:
@@ -104,13 +129,17 @@ def _shifted(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 class _Flatten(Mutator):
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc) -> None:
+        # What calls from elsewhere pass is counted by the packed function.
+        public = func.attrs.get("global_symbol") is not None
+        given = func.buffer_map.values() if public else ()
+        self.counted = [_extents(buffer.shape) for buffer in given if is_counted(buffer)]
         self.flat: dict[Buffer, _Flat] = {}
 
     def form(self, buffer: Buffer) -> _Flat:
         found = self.flat.get(buffer)
         if found is None:
-            found = self.flat[buffer] = _Flat(buffer)
+            found = self.flat[buffer] = _Flat(buffer, self.counted)
         return found
 
     def _access(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
@@ -162,10 +191,11 @@ def _one_extent(extents: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
 
 
 def _flatten(func: PrimFunc) -> Stmt:
-    out: Stmt = _Flatten().visit(func.body)
+    out: Stmt = _Flatten(func).visit(func.body)
     return out
 
 
 def FlattenBuffer() -> Pass:
-    """Make buffers one-dimensional. Indices have 64 bits where 32 might not hold the offset."""
+    """Make buffers one-dimensional. Indices have 64 bits where 32 might not hold the offset. Parameters whose shapes have variables of 32
+    bits have less than 2^31 elements, which MakePackedAPI lets calls check."""
     return body_pass("FlattenBuffer", _flatten, needs=("no_blocks",), gives=("flat_buffers",))

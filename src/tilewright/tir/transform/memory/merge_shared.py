@@ -15,20 +15,28 @@ from tilewright.tir.arithmetic import add, const_true
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Ramp, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Stmt
-from tilewright.tir.transform.base import prim_func_pass
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, Stmt
+from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.thread.thread_sync import scope_of
 
 SCOPE, ALIGN = "shared.dyn", 16
+SWIZZLED = 1024
+"""Bytes after which the swizzles of copies of tiles and of products of warpgroups begin anew."""
 
 
 class _Find(Visitor):
     def __init__(self) -> None:
         self.found: list[Allocate] = []
+        self.align = ALIGN
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
         pass
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> None:
+        if call_name(s.value) in ("ptx_tma_load", "ptx_wgmma", "ptx_wgmma_rs"):
+            self.align = SWIZZLED
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> None:
@@ -128,7 +136,7 @@ class _Kernels(Mutator):
                     )
                 size *= e.value
             offsets[a.buffer_var] = total
-            total += -(-size // ALIGN) * ALIGN
+            total += -(-size // look.align) * look.align
         data = Var("buf_dyn_shmem", PointerType(PrimType(DataType("uint8")), SCOPE))
         axes: list[AttrStmt] = []
         body: Stmt = s
@@ -143,8 +151,8 @@ class _Kernels(Mutator):
 
 
 def MergeSharedMemoryAllocations() -> Pass:
-    """Merge the allocations of scope "shared.dyn" in a kernel into one, with parts aligned to 16 bytes. Needs flat
-    buffers.
+    """Merge the allocations of scope "shared.dyn" in a kernel into one, with parts aligned to 16 bytes, to 1024 if
+    tiles are swizzled in it. Needs flat buffers.
     """
 
     def run(func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -8,7 +8,7 @@ from tilewright.ir import DataType, FloatImm, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.support.errors import TVMError
-from tilewright.tir.arithmetic import add, const, floordiv, floormod, multiply
+from tilewright.tir.arithmetic import add, const, floordiv, floormod, logical_and, multiply
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.builtin import ptx_cp_async, ptx_ldg32
 from tilewright.tir.expr import Broadcast, BufferLoad, Call, Cast, Ramp, Var
@@ -45,8 +45,9 @@ class _AsyncCopies(Mutator):
             return s
         load: Any = s.value
         predicate = s.predicate
-        if call_name(load) == "if_then_else" and _is_zero(load.args[2]):
-            predicate, load = load.args[0], load.args[1]
+        while call_name(load) == "if_then_else" and _is_zero(load.args[2]):
+            predicate = load.args[0] if predicate is None else logical_and(predicate, load.args[0])
+            load = load.args[1]
         if (
             type(load) is not BufferLoad
             or scope_of(load.buffer.data) != "global"

@@ -131,6 +131,17 @@ class _Collect(Visitor):
             for a in (e.args[2], e.args[3]):
                 self.visit(a)
             return
+        elif name == "ptx_tma_load":
+            # Who reads what is copied waits for the copy's barrier.
+            for a in e.args[3:]:
+                self.visit(a)
+            return
+        elif name.startswith("ptx_wgmma"):
+            # Its registers are those of the thread.
+            for a in e.args:
+                if not isinstance(a, Var):
+                    self.visit(a)
+            return
         elif name == "ptx_ldmatrix" and call_name(e.args[5]) == "address_of":
             self.visit(e.args[5].args[0])  # type: ignore[attr-defined]
             self.visit(e.args[4])
@@ -198,6 +209,7 @@ class _Planner:
         self.varying: set[Var] = set()
         self.second_half = False
         self.stages: Path = ()
+        self.of_warps = False
 
     # --- conflicts
 
@@ -345,7 +357,7 @@ class _Planner:
 
     def _attr(self, s: AttrStmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         if s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.thread_tag.startswith("threadIdx"):
-            self.threads[s.node.var] = s.value.value if isinstance(s.value, IntImm) else None
+            self._thread(s.node, s.value)
             return self._body(s, [], pending)
         if s.attr_key == "double_buffer_write":
             self.second_half = True
@@ -358,6 +370,16 @@ class _Planner:
         out = self._body(s, [], pending)
         self.stages = outer
         return out
+
+    def _thread(self, axis: IterVar, extent: PrimExpr) -> None:
+        """Notes an axis of threads. The threads of a warp have one number along y and z if those along x make whole warps."""
+        if axis.thread_tag == "threadIdx.x":
+            self.of_warps = self.scope == "warp" and isinstance(extent, IntImm) and extent.value % 32 == 0
+            if self.of_warps:
+                self.threads.clear()
+        elif self.of_warps:
+            return
+        self.threads[axis.var] = extent.value if isinstance(extent, IntImm) else None
 
     def _waited(self, s: AttrStmt, pending: list[Access]) -> tuple[Stmt, list[Access]]:
         """What reads asynchronous copies. A thread has waited for its own ones; a barrier makes those of the others known."""

@@ -21,7 +21,10 @@ from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, 
 from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.thread.thread_sync import scope_of
 
-_REGISTERS = {"ptx_ldmatrix": (3,), "mma_fill": (1,), "mma_store": (3,), "ptx_mma": (6, 8, 10)}
+_REGISTERS = {
+    "ptx_ldmatrix": (3,), "mma_fill": (1,), "mma_store": (3,), "ptx_mma": (6, 8, 10), "ptx_wgmma": (14,),
+    "ptx_wgmma_rs": (4, 11), "ptx_wgmma_fence": (0,), "ptx_wgmma_wait_group": (1,),
+}  # fmt: skip
 """Instruction on the registers of a warp -> which arguments are storage; the offset of the thread's elements follows each of them."""
 
 

@@ -56,6 +56,11 @@ def get_type_code(type_name: str) -> int:
     return _codes[type_name]
 
 
+def is_any_registered() -> bool:
+    """Whether there are custom types at all."""
+    return bool(_codes)
+
+
 def get_type_registered(type_code: int) -> bool:
     """Whether a type with this code is registered."""
     return type_code in _codes.values()

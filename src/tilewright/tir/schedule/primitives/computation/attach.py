@@ -165,7 +165,7 @@ def move_producer(
             domain[v] = (low, high)
     outer = tuple([r.stmt for r in loops_above(loop_ref)]) + (loop_ref.stmt,)
     nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, around=outer)
-    _need_inputs_ready(state, Leaf(realize, outer + new_loops), sources, outer)
+    need_inputs_ready(state, Leaf(realize, outer + new_loops), sources, outer)
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
 
 
@@ -194,7 +194,7 @@ def _need_inputs_stay(ref: StmtSRef) -> None:
                     )
 
 
-def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[For, ...]) -> None:
+def need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[For, ...]) -> None:
     """Require that an iteration of the loops shared with a producer writes everything the moved block reads in it."""
     for source in sources:
         shared = shared_loops(source.loops, outer)
@@ -266,7 +266,7 @@ def move_consumer(
         _need_all_written(state, leaf_of(ref), inner, outer, provided, loop)
     nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, exact=True, around=outer)
     moved = Leaf(realize, outer + new_loops)
-    _need_inputs_ready(state, moved, [x for x in sources if id(x.block) not in under], outer)
+    need_inputs_ready(state, moved, [x for x in sources if id(x.block) not in under], outer)
     reduced = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE}
     if reduced & domain.keys():
         binding = binding_of(state, moved)

@@ -59,11 +59,26 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
     need_simple_iters(old)
     need_order_free(state, old)
     need_whole_reduction(binding, leaf, first_is_enough=True)
+    need_single_visits(state, leaf, at)
+    _need_no_earlier_use(state, loop_ref.stmt, old)
+    nest, init_block = initial_nest(state, leaf, at)
+    own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
+    reads = (*[w for w in old.writes if w.buffer in own], *old.reads)
+    update = old.replace(init=None, reads=reads, name_hint=old.name_hint + "_update")
+    new_loop = _with_leaf(loop_ref.stmt, leaf.realize, leaf.realize.replace(block=update))
+    parent = loop_ref.parent
+    assert parent is not None
+    changed = ReplaceStmts({id(loop_ref.stmt): seq_of([nest, new_loop])}).run(parent.stmt.body)
+    state.replace(parent, parent.stmt.replace(body=changed), {old: update})
+    return s.block_rv(state.ref(init_block))
+
+
+def initial_nest(state: ScheduleState, leaf: Leaf, at: int) -> tuple[Any, Block]:
+    """The initialisation of a reduction as a block of its own, in copies of its spatial loops from number `at` inwards."""
+    old, binding = leaf.block, binding_of(state, leaf)
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
-    inside = [r.stmt for r in above[at:]]
-    _need_single_visits(state, leaf, at)
-    _need_no_earlier_use(state, loop_ref.stmt, old)
+    inside = leaf.loops[at:]
     copied: list[Any] = []
     loop_env: dict[Any, Any] = {}
     for lp in inside:
@@ -98,18 +113,10 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
             lp.kind if threaded else ForKind.SERIAL, nest,
             renewed_thread(lp.thread_binding) if threaded else None, span=lp.span,
         )  # fmt: skip
-    own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
-    reads = (*[w for w in old.writes if w.buffer in own], *old.reads)
-    update = old.replace(init=None, reads=reads, name_hint=old.name_hint + "_update")
-    new_loop = _with_leaf(loop_ref.stmt, leaf.realize, leaf.realize.replace(block=update))
-    parent = loop_ref.parent
-    assert parent is not None
-    changed = ReplaceStmts({id(loop_ref.stmt): seq_of([nest, new_loop])}).run(parent.stmt.body)
-    state.replace(parent, parent.stmt.replace(body=changed), {old: update})
-    return s.block_rv(state.ref(init_block))
+    return nest, init_block
 
 
-def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
+def need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
     """Require that the loops from number `at` inwards reach each point once, so that one initialisation before them is
     right.
     """

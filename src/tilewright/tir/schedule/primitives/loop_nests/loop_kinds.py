@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.tir import Block, ForKind, IterVar, Var
+from tilewright.tir.expr import scalable_lanes
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.block_checks import need_simple_iters
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bool, reduction: bool = False) -> None:
-    """Require independent iterations: the binding of each block below is one to one, and the loop is not a reduction loop.
+    """Require independent iterations: the binding of each block below is one to one, or an axis of it is the loop, and the loop is not a
+    reduction loop.
 
     private: buffers that are used only inside the loop; lowering gives each iteration its own copy. reduction: allow a
     reduction on a thread axis, which becomes a reduction across threads.
@@ -46,7 +48,7 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
             if reason:
                 refuse(f"the points of {{0}} must not depend on each other, but {reason}", leaf.block)
             continue
-        if not binding.injective:
+        if not binding.injective and not any([value is loop.loop_var for value in leaf.realize.iter_values]):
             refuse(
                 f"{{0}} must not be {what}: the bindings of {{1}} must be one to one, but {binding.reason}",
                 loop,
@@ -102,7 +104,7 @@ def parallel(s: Schedule, loop: LoopRV) -> None:
 def vectorize(s: Schedule, loop: LoopRV) -> None:
     """for i in 8: S   -->   vectorized for i in 8: S"""
     ref = s.loop(loop)
-    if int_extent(ref.stmt) is None:
+    if int_extent(ref.stmt) is None and scalable_lanes(ref.stmt.extent) is None:
         refuse(f"{{0}} must have a constant extent to be a vector, but runs to {ref.stmt.extent}", ref.stmt)
     need_independent(s.state, ref, "vectorized", private=False)
     set_kind(s, ref, ForKind.VECTORIZED)

@@ -363,9 +363,18 @@ class _Plan:
         place = put.visit(indices[dims[0]])
         if len(dims) == 1 and place is indices[dims[0]]:
             return place
+        # Parts of one type first: what a conversion hides would not be seen to be the merged axis.
+        parts: list[PrimExpr] = []
         for d in dims[1:]:
-            place = place * b.shape[d] + put.visit(indices[d])
-        return digits.analyzer.simplify(place)
+            index = put.visit(indices[d])
+            if index.dtype != place.dtype:
+                parts.append(digits.analyzer.simplify(place))
+            parts = [p * b.shape[d] for p in parts]
+            place = index if index.dtype != place.dtype else place * b.shape[d] + index
+        place = digits.analyzer.simplify(place)
+        for part in reversed(parts):
+            place = part + place
+        return digits.analyzer.simplify(place) if parts else place
 
     def buffer(self, b: Buffer) -> Buffer:
         """The buffer with merged dimensions."""
