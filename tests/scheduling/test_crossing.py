@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as tvm
 from tests.codegen.small_programs import aligned
-from tilewright import te, tir, topi
+from tilewright import relay, te, tir, topi
 from tilewright.codegen import interp
 from tilewright.scheduling import schedule_kernel
 from tilewright.target import Target
@@ -164,3 +164,15 @@ def test_what_reads_a_scalar_is_no_border() -> None:
     values, found = np.array([0, 1, 2, 3], "float32"), np.zeros(4, "float32")
     interp.run(func, [values, np.array(7, "float32"), found])
     np.testing.assert_array_equal(found, [0, 7, 7, 7])
+
+
+def test_every_third_slice_of_volumes_in_blocks_of_channels() -> None:
+    """The slices of a batch of volumes are images: a digit of their joined axis has a step."""
+    x = relay.var("x", shape=(3, 32, 15, 15, 4))
+    slices = relay.sliding_window(x, 2, [1, 15, 4], [3, 1, 1])
+    images = relay.reshape(relay.transpose(slices, [0, 2, 1, 5, 6, 7, 3, 4]), [15, 32, 15, 4])
+    mod = tvm.IRModule.from_expr(relay.layout_transform(images, "NCHW", "NCHW16c"))
+    a = np.random.default_rng(0).standard_normal((3, 32, 15, 15, 4)).astype("float32")
+    found = relay.create_executor("graph", mod).evaluate()(tvm.nd.array(a)).numpy()
+    cut = a[:, :, ::3].transpose(0, 2, 1, 3, 4).reshape(15, 2, 16, 15, 4)
+    np.testing.assert_array_equal(found, cut.transpose(0, 1, 3, 4, 2))

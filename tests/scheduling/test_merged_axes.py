@@ -167,6 +167,19 @@ def test_random_kernels(seed: int) -> None:
     np.testing.assert_allclose(results[0], results[2], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("axis", "merged"), [(0, [2, 140]), (1, [3, 2, 35]), (2, [12, 2, 7])])
+def test_axes_behind_places_of_another_type_join(axis: int, merged: list[int]) -> None:
+    x, places = ph(3, 4, 5, 7), ph(2, name="places", dtype="int64")
+    func = merge_axes(kernel(x, places, topi.take(x, places, axis)))
+    assert merged in extents(func) and "//" not in str(func) and "%" not in str(func)
+    values, at = np.arange(420, dtype="float32").reshape(3, 4, 5, 7), np.array([2, 0])
+    shape = list(values.shape)
+    shape[axis] = 2
+    out = np.zeros(shape, "float32")
+    interp.run(func, [values, at, out])
+    np.testing.assert_array_equal(out, np.take(values, at, axis))
+
+
 def test_gathered_rows_are_one() -> None:
     x, i = ph(9, 4, 5), ph(6, name="i", dtype="int64")
     merged = merge_axes(kernel(x, i, topi.take(x, i, 0)))

@@ -16,8 +16,10 @@ from tilewright.target import Target
 Array = np.ndarray[Any, Any]
 
 
-def kernel(shape: tuple[int, ...], axis: int, number: int, is_ascend: bool, dtype: str) -> Any:
-    x, plan = te.placeholder(shape, dtype, "x"), KernelPlan("llvm")
+def kernel(
+    shape: tuple[int, ...], axis: int, number: int, is_ascend: bool, dtype: str, choices: dict[str, str] | None = None
+) -> Any:
+    x, plan = te.placeholder(shape, dtype, "x"), KernelPlan("llvm", choices or {})
     with plan:
         best = topi.topk(x, number, axis, "both", is_ascend, "int64")
     return schedule_kernel(te.create_prim_func([x, *best]), Target("llvm"), plan)
@@ -37,9 +39,16 @@ def in_order(x: Array, axis: int, number: int, is_ascend: bool) -> Array:
     return np.argsort(keys, axis, kind="stable").take(range(number), axis)
 
 
-def check(shape: tuple[int, ...], axis: int, number: int, is_ascend: bool, *arrays: Array) -> None:
+def check(
+    shape: tuple[int, ...],
+    axis: int,
+    number: int,
+    is_ascend: bool,
+    *arrays: Array,
+    choices: dict[str, str] | None = None,
+) -> None:
     """One kernel, for arrays of one dtype."""
-    func = kernel(shape, axis, number, is_ascend, arrays[0].dtype.name)
+    func = kernel(shape, axis, number, is_ascend, arrays[0].dtype.name, choices)
     built = tvm.build(func, target="llvm")
     for x in arrays:
         places = in_order(x, axis, number, is_ascend)
@@ -82,22 +91,47 @@ def test_equal_elements_keep_their_order(length: int, number: int, dtype: str) -
     rng = np.random.default_rng(length)
     check((2, length), 1, number, False, rng.integers(0, 4, (2, length)).astype(dtype))
     limit = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
-    extremes = rng.choice([limit.min, limit.max], (2, length)).astype(dtype)
+    extremes = rng.choice(np.array([limit.min, limit.max]), (2, length)).astype(dtype)
     check((2, length), 1, number, True, np.zeros((2, length), dtype), extremes)
 
 
+@pytest.mark.parametrize("is_ascend", [False, True])
 @pytest.mark.parametrize(
-    ("length", "number", "way"),
+    ("shape", "axis", "number"),
     [
-        (41, 41, "ranked"),
-        (482, 68, "ranked"),
-        (160, 40, "ranked"),
-        (128, 128, "ranked"),
-        (50000, 2, "topk"),
-        (300, 200, "sort"),
-        (5000, 5000, "sort"),
+        ((16, 7), 1, 7),
+        ((17, 30), 1, 5),
+        ((3, 41, 11), 1, 4),
+        ((5, 2, 9, 1), 2, 1),
+        ((33, 200), 1, 20),
+        ((2, 3), 1, 2),
+        ((24, 40), 0, 3),
     ],
 )
-def test_way(length: int, number: int, way: str) -> None:
-    """Counting where few are wanted, one pass where those are very few of many, digits for whole lines."""
-    assert f'T.block("{way}")' in kernel((4, length), 1, number, False, "float32").script()
+def test_side_by_side(shape: tuple[int, ...], axis: int, number: int, is_ascend: bool) -> None:
+    rng = np.random.default_rng(number)
+    choices = {"order.form": "side by side"}
+    reals = special(rng.standard_normal(shape).astype("float32"), rng)
+    check(shape, axis, number, is_ascend, reals, np.zeros(shape, "float32"), choices=choices)
+    few = rng.integers(-2, 2, shape).astype("int8")
+    check(shape, axis, number, is_ascend, few, rng.choice([-128, 127], shape).astype("int8"), choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("lines", "length", "number", "way"),
+    [
+        (4, 41, 41, "ranked"),
+        (4, 482, 68, "ranked"),
+        (4, 160, 40, "ranked"),
+        (4, 128, 128, "ranked"),
+        (4, 50000, 2, "topk"),
+        (4, 300, 200, "sort"),
+        (4, 5000, 5000, "sort"),
+        (64, 36, 7, "side_by_side"),
+        (64, 1000, 10, "side_by_side"),
+        (64, 300, 60, "ranked"),
+    ],
+)
+def test_way(lines: int, length: int, number: int, way: str) -> None:
+    """Counting where few are wanted, one pass where those are very few of many, digits for whole lines; several lines in vectors."""
+    assert f'T.block("{way}")' in kernel((lines, length), 1, number, False, "float32").script()

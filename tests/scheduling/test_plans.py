@@ -243,7 +243,7 @@ def test_rows_decide() -> None:
         "T_softmax_expsum_rf.steps": "loop",
         "T_softmax_expsum_rf_1.steps": "unrolled",
         "T_softmax_expsum_rf_2.steps": "unrolled",
-        "T_softmax_exp.vector": 16,
+        "T_softmax_exp.vector": 8,
         "T_softmax_norm.vector": 8,
         "T_softmax_norm.pieces": 1,
         "reduction.extent": 112,

@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tilewright import te, topi
+from tilewright import lower, te, topi
 from tilewright.codegen import interp
+from tilewright.codegen.llvm import emit_module
 from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.scheduling.cost import padded_rows, register_tile, tile_cost
 from tilewright.target import Target
@@ -56,6 +57,17 @@ def dense_cut(rows: int, units: int) -> list[te.Tensor]:
 def matmul(transpose_b: bool) -> list[te.Tensor]:
     a, b = ph(2, 8, 16), ph(2, 32, 16, name="b") if transpose_b else ph(2, 16, 32, name="b")
     return [a, b, nn.batch_matmul(a, b, transpose_b=transpose_b)]
+
+
+def plain_product(rows: int, columns: int, depth: int, batch: int = 0) -> list[te.Tensor]:
+    """A product as a program writes it, without any form that is made for vectors."""
+    lead = (batch,) if batch else ()
+    a, b = ph(*lead, rows, depth), ph(*lead, depth, columns, name="b")
+    k = te.reduce_axis((0, depth), name="k")
+    y = te.compute(
+        (*lead, rows, columns), lambda *i: te.sum(a[(*i[:-1], k)] * b[(*i[:-2], k, i[-1])], axis=k), name="y"
+    )
+    return [a, b, nn.relu(y) if batch else y]
 
 
 def unary(f: Callable[[te.Tensor], te.Tensor], *shape: int) -> Callable[[], list[te.Tensor]]:
@@ -142,6 +154,8 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "sum of everything, shared out": unary(topi.sum, 64, 1024),
     "mean of a long row, shared out": unary(lambda x: topi.mean(x, axis=-1), 1, 65600),
     "mean over two axes": unary(lambda x: topi.mean(x, axis=(2, 3)), 2, 3, 8, 64),
+    "product of odd sizes": lambda: plain_product(13, 37, 9),
+    "products of odd sizes with an epilogue": lambda: plain_product(5, 19, 8, 2),
     "sum of columns": unary(lambda x: topi.sum(x, axis=0), 6, 50),
     "argmax": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 128),
     "global average pool": unary(lambda x: topi.mean(x, axis=(2, 3), keepdims=True), 1, 2, 5, 5, 16),
@@ -297,6 +311,13 @@ def test_rows_whose_digits_are_not_seen_in_one_stay_apart(shape: tuple[int, ...]
     assert "T.vectorized" in scheduled.script()
 
 
+@pytest.mark.parametrize("columns", [48, 61])
+def test_sums_of_columns_stay_in_registers(columns: int) -> None:
+    func = te.create_prim_func(unary(lambda x: topi.sum(x, axis=0), 40, columns)())
+    lowered = lower(schedule_kernel(func, Target(TARGETS["avx512"])).with_attr("global_symbol", "main"))
+    assert "alloca" not in emit_module(lowered, TARGETS["avx512"])
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(56, 4), (49, 4), (128, 4), (1, 4), (7, 1)])
 def test_tiles_fit_the_registers(rows: int, columns: int) -> None:
     for registers in (16, 32):
@@ -308,3 +329,31 @@ def test_tiles_fit_the_registers(rows: int, columns: int) -> None:
 def test_prime_numbers_of_rows_are_padded() -> None:
     assert padded_rows(197, 4, core("avx512_intel", 32)) == 198
     assert padded_rows(128, 4, core("avx512_intel", 32)) == 128
+
+
+def test_several_reductions_along_columns_take_whole_vectors() -> None:
+    """The place of the largest element of columns whose number no vector divides: the maximum, then its first place."""
+    x = te.placeholder((3, 20, 252), name="x")
+    target = Target("llvm -mcpu=skylake-avx512")
+    with target, KernelPlan(target) as plan:
+        func = te.create_prim_func([x, topi.argmax(x, 1)])
+        script = schedule_kernel(func, target, plan).script()
+    assert "T.vectorized(16)" in script and "T.vectorized(4)" not in script
+    values = np.random.default_rng(0).integers(0, 5, (3, 20, 252)).astype("float32")
+    found = np.zeros((3, 252), "int32")
+    interp.run(schedule_kernel(func, target, plan), [values, found])
+    np.testing.assert_array_equal(found, values.argmax(1))
+
+
+@pytest.mark.parametrize(("columns", "unrolled"), [(20, True), (3000, False)])
+def test_places_of_short_rows_are_found_once(columns: int, unrolled: bool) -> None:
+    x = ph(4, 5, 33)
+    func = te.create_prim_func([x, topi.image.resize2d(x, None, (3, columns), layout="CHW")])
+    assert ("T.unroll" in schedule_kernel(func, Target(TARGETS["avx512"])).script()) == unrolled
+
+
+def test_products_of_odd_sizes_have_whole_tiles() -> None:
+    scheduled = schedule_kernel(te.create_prim_func(plain_product(37, 83, 29)), Target(TARGETS["avx512"])).script()
+    assert "b_pad" in scheduled and "_rf" not in scheduled
+    plan = KernelPlan(TARGETS["avx512"], {"y.ends": "as they are"})
+    assert "b_pad" not in schedule_kernel(te.create_prim_func(plain_product(37, 83, 29)), plan.target, plan).script()

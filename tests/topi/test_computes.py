@@ -10,6 +10,7 @@ import pytest
 import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
+from tilewright.relay.op.images.resize import resize2d
 
 
 def run(
@@ -109,6 +110,20 @@ def test_nearest_by_whole_factors_is_integer_arithmetic() -> None:
 
 
 @pytest.mark.parametrize(
+    "size, target, mode",
+    [((8, 12), (4, 6), "half_pixel"), ((9, 6), (3, 2), "half_pixel"), ((4, 15), (2, 5), "asymmetric"), ((9, 13), (5, 4), "align_corners")],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_blends_by_whole_steps_have_integer_places(method: str, size: Any, target: Any, mode: str) -> None:
+    x = te.placeholder((2, 3, *size), name="x")
+    y = topi.image.resize2d(x, None, target, method=method, coordinate_transformation_mode=mode, bicubic_alpha=-0.75)
+    assert "floor(" not in text(y)
+    a = np.random.default_rng(0).standard_normal((2, 3, *size), np.float32)
+    card = resize2d.from_fields(target, None, "NCHW", method, mode, "", -0.75, 0, 0.0, None)
+    np.testing.assert_allclose(run(y, [x], [a], (2, 3, *target)), card.ref(a), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     "call, message",
     [
         (
@@ -184,6 +199,8 @@ def test_convolutions_in_any_layouts_are_one(data_layout: str, kernel_layout: st
          "conv has no compute for data in NCHW4c with weights in OIHW: it takes plain layouts, such as NCHW with OIHW, or NHWC with HWIO"),
         (((1, 5, 5, 4), (3, 3, 2, 4)), (1, 0, 1, 4, "NHWC", "HWIO"),
          "conv: weights in HWIO for 2 channels of 4 groups do not fit 4 channels"),
+        (((1, 1, 8, 8, 1, 16), (1, 1, 3, 3, 16, 16)), (1, 1, (2, 2), 1, "NCHW1n16c", "OIHW16o16i"),
+         "conv: data in NCHW1n16c takes kernels without dilation, not with (2, 2)"),
     ],
 )  # fmt: skip
 def test_convolutions_that_do_not_fit_are_refused(shapes: Any, arguments: Any, text: str) -> None:
@@ -191,3 +208,12 @@ def test_convolutions_that_do_not_fit_are_refused(shapes: Any, arguments: Any, t
     with pytest.raises(ValueError) as info:
         topi.nn.conv(x, w, *arguments)
     assert str(info.value) == text
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_the_place_among_one_is_not_searched(keepdims: bool) -> None:
+    x = te.placeholder((3, 1, 5), name="x")
+    y = topi.argmax(x, axis=1, keepdims=keepdims)
+    assert stages(y) == ["T_arg"] and not y.op.reduce_axis  # type: ignore[attr-defined]
+    shape = (3, 1, 5) if keepdims else (3, 5)
+    np.testing.assert_array_equal(run(y, [x], [np.ones((3, 1, 5), "float32")], shape), np.zeros(shape))

@@ -42,6 +42,7 @@ def product(x: np.ndarray, parts: Parts, target: str, sparse_lhs: bool = False) 
     [
         *[(rows, None, "llvm") for rows in (1, 3, 16, 70)],
         *[(rows, (16, 1), "llvm") for rows in (1, 20)],
+        (1, (3, 1), "llvm"),
         *[(70, block, "llvm") for block in ((1, 4), (3, 2))],
         *[(rows, (32, 1), "llvm -mcpu=x86-64-v3") for rows in (3, 35)],
     ],
@@ -52,14 +53,14 @@ def test_products(rows: int, block: tuple[int, int] | None, target: str) -> None
     np.testing.assert_allclose(product(x, parts, target), x @ weight.T, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "block"), [(2, (16, 1)), (40, None)])
+@pytest.mark.parametrize(("rows", "block"), [(2, (16, 1)), (40, None), (1, (3, 1))])
 def test_products_with_the_sparse_matrix_first(rows: int, block: tuple[int, int] | None) -> None:
     weight, parts = sparse(48, 20, block)
     x = np.random.default_rng(rows).standard_normal((rows, 20)).astype("float32")
     np.testing.assert_allclose(product(x, parts, "llvm", True), weight @ x.T, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "block"), [(1, (16, 1)), (20, None)])
+@pytest.mark.parametrize(("rows", "block"), [(1, (16, 1)), (20, None), (1, None)])
 def test_entries_out_of_bounds_are_ignored(rows: int, block: tuple[int, int] | None) -> None:
     _, (data, indices, pointers) = sparse(32, 8, block)
     indices[::3] = [9, -1, 1 << 20][rows % 3]

@@ -80,8 +80,8 @@ def test_kernels_that_candidates_share_are_those_of_each(tasks: list[Task]) -> N
             alone = PlanSpace(task.space.compose, task.target)
             assert tvm.ir.structural_equal(task.space.program(candidate), alone.program(candidate)), candidate
         composed += len(task.space._composed)
-    # Some decisions are those of computes.
-    assert len(tasks) < composed < 5 * len(tasks)
+    # Five candidates and the first one of each: some decisions are those of computes, most are not.
+    assert len(tasks) < composed < 6 * len(tasks)
 
 
 def test_what_does_not_fit_is_refused(tasks: list[Task]) -> None:

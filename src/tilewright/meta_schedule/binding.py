@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.meta_schedule.blocks import is_bound, loop_kinds
+from tilewright.meta_schedule.blocks import is_bound
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import For, ForKind
 from tilewright.tir.schedule import BlockRV, ExprRV, Schedule
 from tilewright.tir.schedule.facts.leaves import int_extent, leaf_of
+from tilewright.tir.schedule.facts.loop_uses import loop_kinds
 
 
 def bind_block(

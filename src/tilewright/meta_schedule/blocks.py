@@ -8,8 +8,8 @@ from tilewright.node import nodes_of
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import Block, BufferLoad, BufferStore, For, ForKind, IntImm, StringImm
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
-from tilewright.tir.schedule.facts.binding import binding_of
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, REDUCE, int_extent, leaf_of, leaves
+from tilewright.tir.schedule.facts.loop_uses import loop_kinds
 from tilewright.tir.stmt_functor import used_vars
 
 
@@ -55,21 +55,6 @@ def is_reduction(block: Block) -> bool:
     """Whether a block has an initialisation and only spatial and reduction variables, both kinds of which may be absent."""
     kinds = {iv.iter_type for iv in block.iter_vars}
     return block.init is not None and REDUCE in kinds and kinds <= {DATA_PAR, REDUCE}
-
-
-def loop_kinds(sch: Schedule, block: BlockRV) -> list[str]:
-    """The kinds of the loops around a block, outermost first: "S" for a loop of spatial variables only, "R" for one of reduction variables
-    only, "" for others. A loop of a single iteration that no variable uses is spatial."""
-    leaf = leaf_of(sch.get_sref(block))
-    uses = binding_of(sch.state, leaf).uses
-    kinds = []
-    for loop in leaf.loops:
-        used = uses.get(loop.loop_var, set())
-        if not used:
-            kinds.append("S" if int_extent(loop) == 1 else "")
-        else:
-            kinds.append("S" if used == {DATA_PAR} else "R" if used == {REDUCE} else "")
-    return kinds
 
 
 def simple_kinds(sch: Schedule, block: BlockRV) -> list[str] | None:

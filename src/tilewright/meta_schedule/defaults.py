@@ -11,7 +11,7 @@ from tilewright.tir.tensor_intrin.cuda import get_wmma_intrin_group
 INTRINSICS = {
     "vnni": ("avx512vnni", "dot_16x4_vnni"),
     "avx512": ("avx512bw", "dot_16x4_avx512"),
-    "dotprod": ("dotprod", "dot_4x4_sdot"),
+    "dotprod": ("dotprod", "dot_4x4_i8i8s32_sdot"),
 }
 """Kinds of CPUs with instructions for products of bytes: the feature of the processor, and the tensor intrinsic."""
 

@@ -107,6 +107,11 @@ def extent_of(loop: For) -> int:
     return loop.extent.value if isinstance(loop.extent, IntImm) else 1 << 20
 
 
+def constant_extent(axis: IterVar) -> int:
+    """The extent of an axis; 0 where it is not constant."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
+
+
 def divisor_of(extent: PrimExpr) -> int:
     """The extent, or a known divisor of a symbolic one."""
     return extent.value if isinstance(extent, IntImm) else _known_divisor(extent)
@@ -186,7 +191,8 @@ class BlockView:
         for several in (4, 2):
             if extent % (several * lanes) == 0:
                 return several * lanes
-        return 2 * lanes if extent >= 8 * lanes else lanes
+        # A short row has no vectors to waste.
+        return 2 * lanes if extent >= 16 * lanes or (extent >= 8 * lanes and -extent % (2 * lanes) < lanes) else lanes
 
     @property
     def is_reshape(self) -> bool:

@@ -97,13 +97,16 @@ class GroupedBytes(NamedTuple):
 
 
 def filled_costs(p: GroupedBytes, found: Sequence[DotProduct], cpu: CpuFacts) -> dict[int, float]:
-    """Instructions for a kernel offset of a group, by the number of filters that are computed, some of them padded; 0: the plain form,
-    whose vectors run along rows of the image."""
+    """Instructions for a kernel offset of a group, by the number of filters that are computed, some of them padded; 0: the form
+    without padding, whose vectors run along rows of the image."""
     height, width = p.out
     lanes, core = cpu.lanes(32), cpu.core
     # Bytes at a stride are picked from vectors, and from a copy where rows are not whole vectors.
     picked = (core.picked_copy if width % lanes else core.picked) if p.strided else 1.0
     costs = {0: height * ceil_div(width, lanes) * p.outer * p.inner * picked}
+    if p.inner == p.outer == 1:
+        # Depthwise: vectors may run along the groups instead.
+        costs[0] = min(costs[0], height * width / lanes)
     for dot in found:
         filters = ceil_div(p.outer, dot.lanes) * dot.lanes
         steps = filters // dot.lanes * ceil_div(p.inner, dot.group) * prod(p.window) * dot.cost

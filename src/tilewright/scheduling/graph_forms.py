@@ -6,7 +6,7 @@ Each family of rules answers for its devices (`cpu/graph_forms.py`, `gpu/graph_f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.scheduling.batches import BatchSplit, Traffic
 from tilewright.scheduling.convolutions import GroupedBytes
@@ -16,6 +16,19 @@ from tilewright.scheduling.product_places import Place, Step
 from tilewright.scheduling.transposed import Transposed
 from tilewright.scheduling.winograd import WinogradPlan
 from tilewright.topi.problems import Windows
+
+
+class AttentionProblem(NamedTuple):
+    """An attention: heads of queries, queries and keys of each, elements of a query and of a value, the type of these. plain: each head has
+    keys of its own, all of which its queries see."""
+
+    heads: int
+    queries: int
+    keys: int
+    depth: int
+    width: int
+    dtype: str
+    plain: bool
 
 
 class GraphForms:
@@ -46,6 +59,10 @@ class GraphForms:
         comes in blocks."""
         return False
 
+    def channels_last(self, factors: str, sums: str) -> bool:
+        """Whether convolutions of images, with factors and sums of these types, have their channels last."""
+        return False
+
     def winograd(self, channels: int, filters: int, pixels: tuple[int, int, int]) -> WinogradPlan | None:
         """Winograd's form of a 3 x 3 convolution whose result has the (images, rows, columns) `pixels`; None: direct."""
         return None
@@ -66,8 +83,8 @@ class GraphForms:
         """Whether rows are counted along all leading axes of a product: where they then fill register tiles better."""
         return False
 
-    def attention_in_blocks(self, heads: int, queries: int, keys: int) -> bool:
-        """Whether attention is computed in blocks of queries, whose scores stay in a cache."""
+    def attention_in_blocks(self, p: AttentionProblem) -> bool:
+        """Whether attention is computed in blocks of queries, whose scores stay in a cache or in registers."""
         return False
 
     def joins_product(self, rows: int, inner: int, columns: int, bits: int) -> bool:
@@ -102,4 +119,4 @@ def times(extents: Iterable[Any]) -> str:
     return "x".join([str(d) if isinstance(d, int) else "?" for d in extents])
 
 
-__all__ = ["GraphForms", "times"]
+__all__ = ["AttentionProblem", "GraphForms", "times"]

@@ -11,6 +11,7 @@
     nn.conv2d(...).layout   blocks, or plain
     nn.conv2d(...).filters  filters of each group of bytes, with padded ones; 0: the plain form
     nn.conv2d_transpose(...).form   a convolution by phases, or a product whose windows are added, in planes or rows
+    images(...).layout      whether images of a type have their channels last, or stay as the model has them (plain)
     winograd(...).tile      the side of the tiles of results; 0: the direct form
     dense(...).panel        the columns in a panel of packed weights; 0: weights along the reduction, in no panels
     dense(...).algorithm    plain, or strassen: seven products of half the size instead of eight (only where it is given)

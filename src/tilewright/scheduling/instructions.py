@@ -29,7 +29,7 @@ from tilewright.scheduling.cost import divisors
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
-from tilewright.tir.tensor_intrin import arm, wasm, x86
+from tilewright.tir.tensor_intrin import arm_cpu, wasm, x86
 from tilewright.tir.tensor_intrin.amx import KINDS, SIDE
 from tilewright.tir.tensor_intrin.dot_product import BYTES, LOCAL
 
@@ -95,9 +95,9 @@ INSTRUCTIONS = (
     DotProduct(*BFLOATS, 2, 16, x86.AVX512_DOT_16x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 8, x86.AVX512_DOT_8x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 4, x86.AVX512_DOT_4x2_BF16_INTRIN, _fast_bfloats),
-    DotProduct(*arm.SIGNED, 4, 4, arm.SDOT_4x4_INTRIN, _arm("dotprod")),
-    DotProduct(*arm.MIXED, 4, 4, arm.USDOT_4x4_INTRIN, _arm("i8mm")),
-    DotProduct(*arm.BFLOATS, 2, 4, arm.BFDOT_4x2_INTRIN, _arm("bf16")),
+    DotProduct(*arm_cpu.SIGNED, 4, 4, arm_cpu.ARM_DOT_4x4_i8_SDOT_INTRIN, _arm("dotprod")),
+    DotProduct(*arm_cpu.MIXED, 4, 4, arm_cpu.USDOT_4x4_INTRIN, _arm("i8mm")),
+    DotProduct(*arm_cpu.BFLOATS, 2, 4, arm_cpu.BFDOT_4x2_INTRIN, _arm("bf16")),
 )
 """Among instructions with the same types, better ones come before worse ones, and wider ones before narrower ones."""
 

@@ -28,6 +28,8 @@ lazy.declare(
     | {"create": f"{__name__}:create"},
 )
 lazy.declare(f"{__name__}.tag", {name: f"{__name__}.target:{name}" for name in ("list_tags", "register_tag")})
+lazy.declare(__name__, {"codegen": f"{__name__}.codegen"})
+lazy.faces(__name__, {"compilation_config": ("make_compilation_config",)})
 # Types of the user's own are lowered by a layer above.
 __getattr__, __dir__ = lazy.late(__name__)
 

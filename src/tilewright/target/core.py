@@ -161,7 +161,7 @@ class Core(NamedTuple):
     filled_lone_block: float
     """The same for a convolution that stands alone, where both forms are compared."""
     pooled_apart: float
-    """How many times fewer steps make it worth to pool along one axis first, and to read what was written again."""
+    """The share of the cycles up to which it is worth to pool along one axis first, and then along the others."""
     winograd: float
     """Time of Winograd's form, where it is taken, as a share of the direct form's."""
     winograd_share: float
@@ -207,6 +207,12 @@ class Core(NamedTuple):
     """Time to look at an element, or to move it by one."""
     mispredicted: float
     """Time of a branch that was not foreseen."""
+    exchanged: float
+    """Time to compare the keys of two vectors, and to exchange them and their places lane by lane."""
+    lane_read: float
+    """Time to read an element of a line for its lane, and to make its key."""
+    lane_written: float
+    """Time to write an element of a lane, and its place."""
     adds_of_element: int
     """Multiply-adds that take as long as one of these elements: products of 32,000 to 65,000 multiply-adds took 1.8 to 1.1 times as long in
     two threads as in one, those of 131,000 0.9 times (16 lanes of float32)."""

@@ -10,7 +10,11 @@ from pathlib import Path
 from llvmlite import binding
 
 from tilewright.target.core import core
-from tilewright.target.triples import architecture
+from tilewright.target.triples import architecture, is_bare
+
+CACHE_LINE, BARE_ALIGNMENT = 64, 8
+"""Where tensors and temporaries begin: at multiples of a cache line; without an operating system, at those of the stacks of Arm and RISC-V,
+which code need not align then. No register of these processors wants more."""
 
 _V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2 sse2"
 _V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
@@ -219,17 +223,21 @@ class CpuFacts:
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
     architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where
     either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); `threads` how many parallel loops are cut for
-    (a run may have fewer or more); cache sizes in bytes; `intrinsics` whether code for it may name single instructions; `core` the numbers
-    of the cost model.
+    (a run may have fewer or more); `pairs` whether pairs of 16-bit numbers are multiplied in general registers, `byte_dots` whether an
+    instruction adds the products of two vectors of bytes to a general register; cache sizes in bytes;
+    `intrinsics` whether code for it may name single instructions; `core` the numbers of the cost model; `alignment` the bytes at whose
+    multiples tensors and temporaries begin: a cache line, or the alignment of stacks on processors without an operating system.
     """
 
     __slots__ = (
+        "alignment",
         "amx_bf16",
         "amx_int8",
         "arch",
         "avx2",
         "avx512",
         "avx512_bf16",
+        "byte_dots",
         "core",
         "dotprod",
         "extremes_keep_nan",
@@ -242,6 +250,7 @@ class CpuFacts:
         "l2_bytes",
         "l3_bytes",
         "neon",
+        "pairs",
         "pointer_bits",
         "rvv",
         "simd128",
@@ -268,6 +277,7 @@ class CpuFacts:
         self.threads = threads
         has = features.__contains__
         head = triple.split("-", 1)[0].lower()
+        self.alignment = BARE_ALIGNMENT if is_bare(triple) else CACHE_LINE
         self.pointer_bits = 64 if head in ("x86_64", "amd64") or "64" in head else 32
         self.avx512 = arch == "x86" and has("avx512f") and has("avx512vl") and has("avx512bw") and has("avx512dq")
         self.avx2 = has("avx2")
@@ -276,6 +286,9 @@ class CpuFacts:
         self.amx_int8 = intrinsics and has("amx-int8")
         self.neon = arch in ("aarch64", "arm") and has("neon")
         self.helium = arch == "arm" and has("mve.fp")
+        # Code in C names these instructions as functions, which are portable where the compiler has none.
+        self.pairs = arch == "arm" and has("dsp") and not self.helium
+        self.byte_dots = intrinsics and self.helium
         self.sve = has("sve")
         self.sve_bits = max([int(name[3:]) for name in features if re.fullmatch(r"sve\d{3,}", name)], default=0)
         self.rvv = arch == "riscv" and has("v")

@@ -42,6 +42,8 @@ class GpuFacts(NamedTuple):
     warp_size: int
     """Threads that run in lockstep."""
     max_threads_per_block: int
+    max_threads_along: tuple[int, int, int]
+    """Threads of a block along x, y and z."""
     shared_memory_per_block: int
     """What a block may declare."""
     shared_memory_per_block_optin: int
@@ -222,6 +224,7 @@ def gpu_facts(kind: str, attrs: Mapping[str, Any], tag: str = "") -> GpuFacts:
             "arch": arch if kind in NVIDIA else kind,
             "device": device["name"],
             "features": features,
+            "max_threads_along": tuple(table["max_threads_along"]),
             "matrix": _units(name, features),
             "multiply_adds": table.get("multiply_adds", {}),
         }

@@ -53,6 +53,7 @@ _GPU: dict[str, type] = {
     "mcpu": str,
     "mtriple": str,
     "fast-math": bool,
+    "allow-tf32": bool,
     "max_function_args": int,
     "texture_spatial_limit": int,
     "texture_depth_limit": int,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from tilewright.node import register_leaf
 from tilewright.support import lazy
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ProgramError, TVMError
 from tilewright.target.cpu import (
     SCHEDULED_THREADS,
     CpuFacts,
@@ -403,6 +403,43 @@ class Target:
         return Target(name)
 
     @staticmethod
+    def canon_target_and_host(target: Any, target_host: Any = None) -> tuple[Target | None, Target | None]:
+        """A target that has its host, and the host, from what `tvm.build` takes for each."""
+        if target is None:
+            return None, None if target_host is None else Target(target_host)
+        made = Target(target, target_host) if target_host is not None else Target(target)
+        return made, made.host
+
+    @staticmethod
+    def canon_multi_target(multi_targets: Any) -> list[Target] | None:
+        """The targets that a model may be compiled for: from one, a list, or a mapping of devices to them."""
+        if multi_targets is None:
+            return None
+        given = (
+            list(multi_targets.values())
+            if isinstance(multi_targets, Mapping) and "kind" not in multi_targets
+            else multi_targets
+        )
+        return [Target(t) for t in (given if isinstance(given, (list, tuple)) else [given])]
+
+    @staticmethod
+    def canon_multi_target_and_host(target: Any, target_host: Any = None) -> list[Target] | None:
+        """The same, each with a host."""
+        found = Target.canon_multi_target(target)
+        return found if found is None or target_host is None else [Target(t, target_host) for t in found]
+
+    @staticmethod
+    def canon_target_map_and_host(
+        target_map: Mapping[Any, Any], target_host: Any = None
+    ) -> tuple[dict[Target, Any], Target | None]:
+        """The modules of `tvm.build` by their targets, which have their host, and the host."""
+        made, host = {}, None if target_host is None else Target(target_host)
+        for target, mod in target_map.items():
+            own, host = Target.canon_target_and_host(target, host)
+            made[own] = mod
+        return {t: m for t, m in made.items() if t is not None}, host
+
+    @staticmethod
     def list_kinds() -> list[str]:
         return sorted(KINDS)
 
@@ -423,7 +460,7 @@ class Target:
             return top
         if allow_none:
             return None
-        raise TVMError("no target is in scope: wrap the call in `with tvm.target.Target(...):` or pass target=")
+        raise ProgramError("no target is in scope: wrap the call in `with tvm.target.Target(...):` or pass target=")
 
     def __enter__(self) -> Self:
         if not hasattr(Target._stack, "targets"):

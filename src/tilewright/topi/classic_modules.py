@@ -80,8 +80,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "resize": "crop_and_resize",
     },
     "vision": {
-        "rcnn": "proposal roi_align_nchw roi_align_nhwc roi_pool_nchw",
-        "rcnn.proposal": "proposal",
+        "rcnn": "generate_anchor proposal reg_bbox reg_iou roi_align_nchw roi_align_nhwc roi_pool_nchw",
+        "rcnn.proposal": "generate_anchor proposal reg_bbox reg_iou",
         "rcnn.roi_align": "roi_align_nchw roi_align_nhwc",
         "rcnn.roi_pool": "roi_pool_nchw",
         "reorg": "reorg",
@@ -227,10 +227,15 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "conv2d": "conv2d_backward_weight_cudnn conv2d_cudnn conv2d_nchw schedule_conv2d_cudnn schedule_conv2d_nchw",
         "conv2d_alter_op": "logger",
         "conv2d_hwcn": "conv2d_hwcn schedule_conv2d_hwcn",
-        "conv2d_hwnc_tensorcore": "conv2d_hwnc_tensorcore schedule_conv2d_hwnc_tensorcore",
+        "conv2d_hwnc_tensorcore": (
+            "hwnc_tensorcore_cuda schedule_hwnc_tensorcore_cuda conv2d_hwnc_tensorcore schedule_conv2d_hwnc_tensorcore"
+        ),
         "conv2d_int8": "conv2d_NCHWc_int8 conv2d_nchw_int8 schedule_conv2d_NCHWc_int8 schedule_conv2d_nchw_int8",
-        "conv2d_nhwc_tensorcore": "conv2d_nhwc_tensorcore schedule_conv2d_nhwc_tensorcore",
+        "conv2d_nhwc_tensorcore": (
+            "nhwc_tensorcore_cuda schedule_nhwc_tensorcore_cuda conv2d_nhwc_tensorcore schedule_conv2d_nhwc_tensorcore"
+        ),
         "conv2d_nhwc_winograd": (
+            "nhwc_winograd_cuda schedule_nhwc_winograd_cuda "
             "conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_direct_without_weight_transform conv2d_nhwc_winograd_tensorcore "
             "conv2d_nhwc_winograd_tensorcore_without_weight_transform schedule_conv2d_nhwc_winograd_direct "
             "schedule_conv2d_nhwc_winograd_direct_without_weight_transform schedule_conv2d_nhwc_winograd_tensorcore "
@@ -238,14 +243,18 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         ),
         "conv2d_transpose": "conv2d_transpose_cudnn conv2d_transpose_nchw schedule_conv2d_transpose_nchw",
         "conv2d_winograd": (
+            "winograd_cuda schedule_winograd_cuda "
             "conv2d_nchw_winograd conv2d_nchw_winograd_without_weight_transform conv2d_winograd_nchw_cuda conv2d_winograd_nhwc_cuda "
             "logger schedule_conv2d_nchw_winograd schedule_conv2d_nchw_winograd_without_weight_transform"
         ),
         "conv3d": "conv3d_cudnn conv3d_ncdhw conv3d_ndhwc schedule_conv3d_cudnn schedule_conv3d_ncdhw schedule_conv3d_ndhwc",
         "conv3d_alter_op": "logger",
-        "conv3d_ndhwc_tensorcore": "conv3d_ndhwc_tensorcore schedule_conv3d_ndhwc_tensorcore",
+        "conv3d_ndhwc_tensorcore": (
+            "ndhwc_tensorcore_cuda schedule_ndhwc_tensorcore_cuda conv3d_ndhwc_tensorcore schedule_conv3d_ndhwc_tensorcore"
+        ),
         "conv3d_transpose_ncdhw": "conv3d_transpose_ncdhw schedule_conv3d_transpose_ncdhw",
         "conv3d_winograd": (
+            "winograd_cuda winograd_without_depth_cuda schedule_winograd_cuda schedule_winograd_no_depth_cuda "
             "conv3d_ncdhw_winograd conv3d_ncdhw_winograd_without_weight_transform logger schedule_conv3d_ncdhw_winograd "
             "schedule_conv3d_ncdhw_winograd_without_weight_transform"
         ),

@@ -3,9 +3,7 @@ does."""
 
 from __future__ import annotations
 
-import inspect
-from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright import te
@@ -13,33 +11,7 @@ from tilewright.autotvm.task.dispatcher import DispatchContext
 from tilewright.autotvm.task.task import register_task_schedule
 from tilewright.autotvm.task.topi_integration import get_workload, register_topi_compute
 from tilewright.target import Target
-
-Function = Callable[..., Any]
-
-
-def signature(parameters: str) -> inspect.Signature:
-    """The signature of parameters that are separated by spaces, with defaults as in `out_dtype=None`."""
-    found = []
-    for text in parameters.split():
-        name, _, default = text.partition("=")
-        value = literal_eval(default) if default else inspect.Parameter.empty
-        found.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value))
-    return inspect.Signature(found)
-
-
-def named(function: Function, name: str, parameters: str, doc: str) -> Function:
-    """A function under a name, that takes these parameters by place or by name and passes them on by place."""
-    taken = signature(parameters)
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        bound = taken.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return function(*bound.args)
-
-    called.__name__ = called.__qualname__ = name
-    called.__doc__ = doc
-    called.__signature__ = taken  # type: ignore[attr-defined]
-    return called
+from tilewright.topi.signatures import Function, named, signature
 
 
 def template_compute(name: str, task: str, parameters: str, form: Function, cfg_name: str = "cfg") -> Function:

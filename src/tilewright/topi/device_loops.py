@@ -5,9 +5,12 @@ A program that divides its work itself begins with `threads_of`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from tilewright.node import any_node, on
+from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright.ir import PrimExpr, Range
+from tilewright.node import any_node, on, structural_equal
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
 from tilewright.tir.stmt_functor import post_order_visit
@@ -30,7 +33,7 @@ def bound(stmt: Stmt, threads: int = THREADS) -> Stmt:
         return stmt
     if isinstance(stmt, SeqStmt):
         return SeqStmt(tuple([bound(s, threads) for s in stmt.seq]))
-    if isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL and _reads_known_places(stmt):
+    if isinstance(stmt, For) and stmt.kind == ForKind.PARALLEL and _reads_own_places(stmt):
         dtype = stmt.loop_var.dtype
         count = tir.floordiv(stmt.extent + tir.const(threads - 1, dtype), tir.const(threads, dtype))
         block, thread = Var("block", dtype), Var("thread", dtype)
@@ -42,33 +45,51 @@ def bound(stmt: Stmt, threads: int = THREADS) -> Stmt:
     return _launch(block, one, "blockIdx.x", _launch(thread, one, "threadIdx.x", _Serial().visit(stmt)))
 
 
-def _reads_known_places(stmt: Stmt) -> bool:
-    """Whether what a statement reads of buffers that it writes is at indices of loops. At others, that threads do not read what another one
-    wrote cannot be proved."""
-    reads: list[BufferLoad] = []
-    written: set[Var] = set()
-    known: set[Var] = set()
+def _reads_own_places(loop: For) -> bool:
+    """Whether it can be proved that no iteration reads what another one wrote: what is read of buffers that the loop writes is at indices
+    of loops, or at places that the iteration alone accesses."""
+    accesses: list[BufferLoad | BufferStore] = []
+    known = {loop.loop_var}
 
     def note(node: Any) -> None:
-        if isinstance(node, BufferLoad):
-            reads.append(node)
-        elif isinstance(node, BufferStore):
-            written.add(node.buffer.data)
+        if isinstance(node, (BufferLoad, BufferStore)):
+            accesses.append(node)
         elif isinstance(node, For):
             known.add(node.loop_var)
 
-    def places(node: Any) -> None:
-        if isinstance(node, BufferLoad) or (isinstance(node, Var) and node not in known):
+    post_order_visit(loop, note)
+    own = _allocated(loop)
+    written = {a.buffer.data for a in accesses if isinstance(a, BufferStore)} - own
+    for data in written:
+        places = [a.indices for a in accesses if a.buffer.data is data]
+        loads = [a.indices for a in accesses if a.buffer.data is data and isinstance(a, BufferLoad)]
+        if not all([_follows(i, known) for indices in loads for i in indices]) and not _is_apart(loop, places):
+            return False
+    return True
+
+
+def _follows(index: PrimExpr, variables: Set[Var]) -> bool:
+    """Whether an index is computed from variables alone."""
+    unknown: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, BufferLoad) or (isinstance(node, Var) and node not in variables):
             unknown.append(node)
 
-    unknown: list[Any] = []
-    post_order_visit(stmt, note)
-    own = _allocated(stmt)
-    for load in reads:
-        if load.buffer.data in written and load.buffer.data not in own:
-            for index in load.indices:
-                post_order_visit(index, places)
+    post_order_visit(index, look)
     return not unknown
+
+
+def _is_apart(loop: For, places: Sequence[Sequence[PrimExpr]]) -> bool:
+    """Whether indices that are the same at all places tell the iteration of a loop."""
+    first = places[0]
+    same = [
+        i
+        for k, i in enumerate(first)
+        if _follows(i, {loop.loop_var}) and all([structural_equal(p[k], i) for p in places[1:]])
+    ]
+    iterations = Range.from_min_extent(loop.min, loop.extent)
+    return bool(detect_iter_map(same, {loop.loop_var: iterations}, check_level=IterMapLevel.Bijective).indices)
 
 
 def _allocated(stmt: Stmt) -> set[Var]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.planner import planner
+from tilewright.topi.stages import MATERIALIZE
 from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to, whole
 
 if TYPE_CHECKING:
@@ -96,8 +98,18 @@ def one_hot(
     def value(v: Any) -> Any:
         return tir.const(v, dtype) if isinstance(v, (int, float)) else v
 
+    def short(*i: Var) -> Any:
+        """The index in 32 bits, -1 where it is none of the positions. Each is compared `depth` times."""
+        index = whole(indices(*i))
+        inside = tir.all(index >= to(0, index.dtype), index < to(depth, index.dtype))
+        return tir.Select(inside, to(index, "int32"), tir.const(-1, "int32"))
+
+    places, long = indices, str(indices.dtype) in ("int64", "uint64")
+    if long and isinstance(depth, int) and depth < 1 << 31 and not planner().threads():
+        places = compute(where, short, name="T_short", tag=tag.INJECTIVE, attrs={MATERIALIZE: 1})
+
     def element(*i: Var) -> Any:
-        index = whole(indices(*i[:at], *i[at + 1 :]))
+        index = whole(places(*i[:at], *i[at + 1 :]))
         return tir.Select(tir.EQ(index, to(i[at], index.dtype)), value(on_value), value(off_value))
 
     return compute(

@@ -54,12 +54,17 @@ class GroupedForm(NamedTuple):
 
 class Blocks(NamedTuple):
     """Blocks of attention: register tiles (rows, vectors of columns) of scores and of results, the number of queries that go
-    through all stages together, and the lanes of a vector."""
+    through all stages together, and the lanes of a vector. staged: queries and values are brought to whole tiles, too. depth: what the
+    computed elements of a query and of a value are a multiple of. parts: in which the keys are computed apart, and then combined."""
 
     scores: tuple[int, int]
     results: tuple[int, int]
     rows: int
     lanes: int
+    staged: bool = False
+    depth: int = 1
+    parts: int = 1
+    binary: bool = False
 
 
 class Columns(NamedTuple):
@@ -119,6 +124,14 @@ class Planner:
         """The columns to compute of a convolution on channel blocks, whose filters are `vectors` vectors."""
         return Columns(width, False)
 
+    def paired_places(self, places: int, filters: int, name: str) -> int:
+        """The number of adjacent places of a row whose sums of products of pairs are in registers. filters: the sums of a place."""
+        return 1
+
+    def paired_channels(self, places: int, name: str) -> int:
+        """The same for sums of four channels, each on its own."""
+        return 1
+
     def windows(self, w: Windows, name: str) -> Form | None:
         """The form of a convolution in plain layouts: rows, flat, panels or dots. None: the plain form."""
         return None
@@ -131,9 +144,10 @@ class Planner:
         """Whether elements at a stride are picked from whole vectors. Otherwise each phase of the stride is copied."""
         return False
 
-    def pooled_apart(self, together: float, apart: float) -> bool:
-        """Whether windows are pooled along one axis first, then along the others. together, apart: the steps for each element of the
-        result without and with this separation."""
+    def pooled_apart(self, first: int, rest: int, behind: float, stride: int, bytes_between: int) -> bool:
+        """Whether windows are pooled along one axis first, then along the others. first, rest: their elements along that axis, and along
+        the others; behind: what is pooled in the second step, for each element of the result; stride: along the axis of vectors;
+        bytes_between: what the first step writes."""
         return False
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
@@ -153,13 +167,18 @@ class Planner:
         """The columns of windows along the last axis to compute: as many as are wanted, or more, so that they fill whole vectors."""
         return count
 
-    def order(self, n: int, number: int, wide: bool) -> str:
-        """The form in which a line of n elements is put in order, of which the first `number` are wanted: inserted, radix, best, ranked,
-        halved (topi/sort.py) or bitonic (topi/bitonic.py). wide: keys of 64 bits. If no machine is known: the one with the fewest steps."""
+    def order(self, n: int, number: int, lines: int, wide: bool) -> str:
+        """The form in which each of `lines` lines (0 if that is not known) of n elements is put in order, of which the first `number` are
+        wanted: inserted, radix, best, ranked, halved, side by side, bitonic or merged (topi/sort.py). wide: keys of 64 bits.
+        If no machine is known: the one with the fewest steps."""
         return "best" if 0 < number * number <= n else "radix" if n > 1 else "inserted"
 
-    def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
-        """The blocks of attention."""
+    def sorted_run(self, n: int, wide: bool) -> int:
+        """The elements of a line of n that a block of threads sorts at once: a power of two. wide: keys of 64 bits."""
+        return 1 << 10
+
+    def attention(self, heads: int, queries: int, keys: int, depth: int, width: int, dtype: str) -> Blocks:
+        """The blocks of attention. depth, width: elements of a query and of a value."""
         return Blocks((1, 1), (1, 1), queries, 1)
 
 

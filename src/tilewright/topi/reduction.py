@@ -181,8 +181,12 @@ def _arg(
     It takes two plain reductions, which can be vectorised, instead of one over pairs.
     """
     axes = normalize_axes(axis, len(data.shape), exclude)
+    shape = shape_of(data)
+    if not [a for a in axes if not known_equal(shape[a], 1)]:
+        kept = [n for a, n in enumerate(shape) if keepdims or a not in axes]
+        return compute(kept, lambda *_: tir.const(0, dtype), name="T_arg", tag=tag.COMM_REDUCE)
     top = best(data, axes, keepdims=True)
-    own, shape = shape_of(top), shape_of(data)
+    own = shape_of(top)
     # The neutral value: it loses against every position.
     none = tir.const(-1, dtype) if last else tir.max_value(dtype)
 

@@ -11,11 +11,26 @@ from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, loop_kind, program, unflatten
 from tilewright.topi.planner import planner
 from tilewright.topi.scanned_lines import scan_line
-from tilewright.topi.utils import normalize_axis, prod, shape_of, to
+from tilewright.topi.utils import as_int, normalize_axis, prod, shape_of, to
+from tilewright.topi.vector_scan import LANES, scan_in_vectors
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
     from tilewright.tir.ir_builder import BufferVar
+
+
+TOGETHER = 8
+"""The number of lines that run side by side: an addition needs the one before it in its line, which takes four cycles, and two can begin in
+each cycle. On Zen 4 an element takes 0.35 ns so, 0.5 ns in vectors along its line, and 0.8 to 1.1 ns alone."""
+SHORT = 8
+"""Elements of a line up to which it is over before that matters."""
+LONG = 1024
+"""Elements of a line up to which memory is read in order, and not line beside line, where data is larger than caches: 0.5 instead of 1.2
+to 1.4 ns."""
+CACHED = 1 << 19
+"""Elements up to which caches hold them."""
+SHARED = 16
+"""The least number of groups of lines that threads share."""
 
 
 def scanop(
@@ -39,25 +54,54 @@ def scanop(
     outer, inner, n = shape[:at], shape[at + 1 :], shape[at]
     start = tir.const(identity_value, result) if isinstance(identity_value, (int, float)) else identity_value
 
+    def in_vectors(ib: Any, x: BufferVar, out: BufferVar, i: list[Any]) -> None:
+        """A line of adjacent elements."""
+        j = [tir.const(0, "int32")] * len(inner)
+
+        def read(k: Any) -> Any:
+            value = x[(*i, k, *j)]
+            return to(value, result if value.dtype.lanes == 1 else f"{result}x{value.dtype.lanes}")
+
+        def write(k: Any, value: Any) -> None:
+            out[(*i, k, *j)] = value
+
+        scan_in_vectors(ib, as_int(n), result, start, binop, bool(exclusive), read, write)
+
     def body(ib: Any, x: BufferVar, out: BufferVar) -> None:
         def step(i: list[Any], k: PrimExpr, j: list[PrimExpr], before: PrimExpr) -> None:
             index = (*i, k, *j)
             out[index] = before if exclusive else binop(before, to(x[index], result))
 
-        with ib.for_range(0, prod(outer), "o", kind=loop_kind(*shape)) as o:
-            i = unflatten(o, outer)
-            if isinstance(prod(inner), int) and prod(inner) == 1:
-                # The running value stays in a register.
-                total = local(ib, result, start, "total")
-                j = [tir.const(0, "int32")] * len(inner)
-                with ib.for_range(0, n, "k") as k:
-                    index = (*i, k, *j)
+        def lines(first: Any, number: int) -> None:
+            """Lines of adjacent elements, side by side. Their running values stay in registers."""
+            totals = [local(ib, result, start, "total") for _ in range(number)]
+            j = [tir.const(0, "int32")] * len(inner)
+            with ib.for_range(0, n, "k") as k:
+                for line, total in enumerate(totals):
+                    index = (*unflatten(first + line, outer), k, *j)
                     if exclusive:
                         out[index] = total[0]
                     total[0] = binop(total[0], to(x[index], result))
                     if not exclusive:
                         out[index] = total[0]
-                return
+
+        if isinstance(prod(inner), int) and prod(inner) == 1:
+            count, kind = prod(outer), loop_kind(*shape)
+            number = 1
+            if isinstance(count, int) and isinstance(n, int) and n > SHORT:
+                # Threads share the groups of lines.
+                number = max(min(TOGETHER, count if kind == "serial" else count // SHARED), 1)
+                if n >= LANES and (number < TOGETHER or (n < LONG and n * count > CACHED)):
+                    with ib.for_range(0, count, "o", kind=kind) as o:
+                        in_vectors(ib, x, out, unflatten(o, outer))
+                    return
+            with ib.for_range(0, count // number, "o", kind=kind) as o:
+                lines(o * number if number > 1 else o, number)
+            if number > 1 and count % number:
+                lines(tir.const(count - count % number, "int32"), count % number)
+            return
+        with ib.for_range(0, prod(outer), "o", kind=loop_kind(*shape)) as o:
+            i = unflatten(o, outer)
             with ib.for_range(0, prod(inner), "j") as j:
                 step(i, tir.const(0, "int32"), unflatten(j, inner), start)
             with ib.for_range(1, n, "k") as k, ib.for_range(0, prod(inner), "j") as j:

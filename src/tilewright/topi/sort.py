@@ -5,6 +5,8 @@ radix      by digits of the keys, one after the other: O(n) for numbers of fixed
 best       one pass, in which the best elements so far stand in order
 ranked     the place of each element is the number of those that come before it
 bitonic    by the threads of a block, in shared memory (bitonic.py)
+merged     by blocks of threads, which sort runs, and kernels that merge them (merged_sort.py)
+side by side   the best so far of several lines, a line in each lane of vectors (side_by_side.py)
 halved     the range of the keys is halved until it holds those that are wanted; these are ranked
 
 Equal elements keep their order. NaN counts as larger than every number, as in NumPy.
@@ -19,8 +21,10 @@ from tilewright import te
 from tilewright.topi.bitonic import bitonic
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import Lines, local, program
+from tilewright.topi.merged_sort import merged
 from tilewright.topi.planner import planner
-from tilewright.topi.utils import Dim, normalize_axis, shape_of, to
+from tilewright.topi.side_by_side import side_by_side
+from tilewright.topi.utils import Dim, normalize_axis, prod, shape_of, to
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
@@ -297,12 +301,19 @@ def first(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) 
         if isinstance(number, int) and number <= FEW:
             return _best(data, axis, is_ascend, number, dtype)
         return _sorted(data, axis, is_ascend, number, dtype)
-    form = planner().order(n, number, str(data.dtype) in ("float64", "int64", "uint64"))
+    lines = prod([d for i, d in enumerate(shape_of(data)) if i != axis])
+    wide = str(data.dtype) in ("float64", "int64", "uint64")
+    form = planner().order(n, number, lines if isinstance(lines, int) else 0, wide)
     if form == "best":
         return _best(data, axis, is_ascend, number, dtype)
+    word = "uint64" if wide else "uint32"
     if form == "bitonic":
-        word = "uint64" if data.dtype in ("float64", "int64", "uint64") else "uint32"
         return bitonic(data, axis, number, dtype, word, lambda x: _sortable(x, is_ascend))
+    if form == "merged":
+        run = planner().sorted_run(n, wide)
+        return merged(data, axis, number, dtype, word, run, lambda x: _sortable(x, is_ascend))
+    if form == "side by side":
+        return side_by_side(data, axis, number, dtype, lambda x: _sortable(x, is_ascend))
     if form in ("ranked", "halved"):
         return _ranked(data, axis, is_ascend, number, dtype, form)
     return _sorted(data, axis, is_ascend, number, dtype, form)
@@ -351,6 +362,8 @@ def topk(
     at = normalize_axis(axis, len(data.shape))
     n = shape_of(data)[at]
     number = n if isinstance(k, int) and k < 1 else k
+    if isinstance(n, int) and isinstance(number, int) and number > n:
+        raise ValueError(f"topk: k must not exceed the extent of the axis, but it is {number} of {n}")
     values, places = first(data, at, is_ascend, number, dtype)
     return [values, places] if ret_type == "both" else [values] if ret_type == "values" else [places]
 

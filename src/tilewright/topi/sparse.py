@@ -14,7 +14,7 @@ from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
 from tilewright.topi.planner import planner
-from tilewright.topi.sparse_tiles import Sparse, along_block_rows, along_dense_rows
+from tilewright.topi.sparse_tiles import Sparse, along_block_rows, along_dense_rows, along_entries
 from tilewright.topi.transform import reshape, transpose
 from tilewright.topi.utils import Dim, as_int, get_const_int, inside, known_equal, numbers, prod, shape_of, to, whole
 
@@ -63,6 +63,8 @@ def sparse_dense(
             return along_block_rows(sparse, tensors, rows, lanes, sparse_lhs, shape)
         if rows > 1:
             return along_dense_rows(sparse, tensors, rows, lanes, sparse_lhs, shape)
+        if rows == 1 and bc == 1:
+            return along_entries(sparse, tensors, sparse_lhs, shape)
 
     def body(
         ib: IRBuilder, dense: BufferVar, data: BufferVar, indices: BufferVar, indptr: BufferVar, out: BufferVar

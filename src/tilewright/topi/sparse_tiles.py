@@ -14,6 +14,9 @@ from tilewright.topi.utils import Dim, inside, to, whole
 if TYPE_CHECKING:
     from tilewright.tir.ir_builder import BufferVar, IRBuilder
 
+CHAINS = 4
+"""Sums of the entries of a row that do not wait for each other."""
+
 MOST_VECTORS = 4
 """Vectors of sums that a pass over the entries of a row adds to: each entry is read once for so many."""
 
@@ -136,5 +139,36 @@ def along_block_rows(
                 with ib.for_range(0, lanes, "lane", kind="serial" if sparse_lhs else "vectorize") as lane:
                     place = (m, g * sparse.br + v * lanes + lane)
                     out[place[::-1] if sparse_lhs else place] = sums[v * lanes + lane]
+
+    return program([shape], [dtype], tensors, body, "sparse_dense")[0]
+
+
+def along_entries(sparse: Sparse, tensors: list[te.Tensor], sparse_lhs: bool, shape: list[Dim]) -> te.Tensor:
+    """The product for one row of the dense matrix, by entries of single elements, in several sums."""
+    dtype = tensors[0].dtype
+
+    def body(
+        ib: IRBuilder, dense: BufferVar, data: BufferVar, indices: BufferVar, indptr: BufferVar, out: BufferVar
+    ) -> None:
+        def add(sums: Any, chain: int, e: Any, r: Any) -> None:
+            index = ib.let("index", whole(indices[e]))
+            with ib.if_scope(inside(index, sparse.inner)):
+                sums[chain] += sparse.value(data, e, r, 0) * dense[0, index]
+
+        kind = loop_kind(*shape, sparse.inner)
+        with ib.for_range(0, sparse.groups, "g", kind=kind) as g:
+            begin, end = sparse.bounds(ib, indptr, g)
+            passes = ib.let("passes", (end - begin) // CHAINS)
+            with ib.for_range(0, sparse.br, "r") as r:
+                sums = ib.allocate(dtype, (CHAINS,), name="sums", scope="local")
+                for chain in range(CHAINS):
+                    sums[chain] = tir.const(0, dtype)
+                with ib.for_range(0, passes, "p") as p:
+                    for chain in range(CHAINS):
+                        add(sums, chain, begin + p * CHAINS + chain, r)
+                with ib.for_range(begin + passes * CHAINS, end, "e") as e:
+                    add(sums, 0, e, r)
+                row = g * sparse.br + r
+                out[(row, 0) if sparse_lhs else (0, row)] = (sums[0] + sums[1]) + (sums[2] + sums[3])
 
     return program([shape], [dtype], tensors, body, "sparse_dense")[0]

@@ -13,7 +13,7 @@ from tilewright import te, topi
 from tilewright.codegen.interp import run
 from tilewright.codegen.llvm import emit_module
 from tilewright.driver import lower
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 
 KINDS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
@@ -72,19 +72,44 @@ def test_columns_that_no_tile_divides_end_in_a_narrower_one() -> None:
 
 
 def test_padding_is_computed_in_the_loop_over_bands() -> None:
-    inputs, out = depthwise((1, 4, 56, 56, 8), 3, 1, 1, "float32")
-    script = schedule_kernel(te.create_prim_func([*inputs, out]), Target("llvm -mcpu=haswell")).script()
+    target = Target("llvm -mcpu=haswell")
+    plan = KernelPlan(target, {"data_pad.padding": "copy"})
+    with plan:
+        inputs, out = depthwise((1, 4, 56, 56, 8), 3, 1, 1, "float32")
+    script = schedule_kernel(te.create_prim_func([*inputs, out]), target, plan).script()
     assert script.index("T.parallel") < script.index('T.block("data_pad') < script.index("depthwise_conv2d_NCHWc_init")
 
 
-def test_padding_is_a_mask_where_vectors_have_some() -> None:
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "haswell"])
+def test_loads_outside_of_the_input_have_other_addresses(cpu: str) -> None:
     inputs, out = depthwise((1, 4, 56, 56, 16), 3, 1, 1, "float32")
-    target = Target("llvm -mcpu=skylake-avx512")
+    target = Target(f"llvm -mcpu={cpu}")
     func = schedule_kernel(te.create_prim_func([*inputs, out]), target)
-    assert "data_pad" not in func.script() and "T.unroll(14)" in func.script()
+    assert "data_pad" not in func.script()
     text = emit_module(lower(func), target)
-    # Of 16 columns' 3 x 3 kernel offsets, those of the middle row and of inner columns are known to lie inside.
-    assert text.count("call <16 x float> @llvm.masked.load") == 2 * 16 + 2
+    assert ", ptr @" in text and "select i1" in text and "llvm.masked.load" not in text
+
+
+@pytest.mark.parametrize(
+    ("kernel", "columns", "stride", "pad", "padding"),
+    [(15, 37, 1, 7, "in place"), (11, 40, 3, 5, "in place"), (25, 19, 1, 12, "copy")],
+)
+def test_large_kernels_keep_loops_over_rows(kernel: int, columns: int, stride: int, pad: int, padding: str) -> None:
+    """The rows of the kernel are a loop, its columns are unrolled; tiles of columns need not divide the image."""
+    target = Target("llvm")
+    plan = KernelPlan(target)
+    with plan:
+        inputs, out = depthwise((1, 1, kernel, columns, 16), kernel, stride, pad, "float32")
+    func = schedule_kernel(te.create_prim_func([*inputs, out]), target, plan)
+    values = plan.values()
+    assert (values["depthwise_conv2d_NCHWc.rule"], values["depthwise_conv2d_NCHWc.serial"]) == ("windows", 1)
+    assert values["data_pad.padding"] == padding and values["depthwise_conv2d_NCHWc.columns"] >= 6
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal([int(d) for d in t.shape]).astype("float32") for t in inputs)
+    want = reference(x, w, stride, pad)
+    made = tvm.nd.array(np.zeros(want.shape, "float32"))
+    tvm.build(func, target=target)(tvm.nd.array(x), tvm.nd.array(w), made)
+    np.testing.assert_allclose(made.numpy(), want, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tilewright.autotvm.measure.measure import Builder, MeasureErrorNo, MeasureInput, MeasureResult
 from tilewright.ir import IRModule
@@ -24,6 +24,7 @@ from tilewright.tuning.measure import ENTRY, Built, Failure, Source
 lazy.declare(__name__, {"ndk_shared": "tilewright.contrib.ndk:create_shared"})
 __getattr__, __dir__ = lazy.late(__name__)
 
+F = TypeVar("F", bound=Callable[..., Any])
 ERRORS = {
     Failure.REFUSED: MeasureErrorNo.INSTANTIATION_ERROR,
     Failure.BUILD: MeasureErrorNo.COMPILE_HOST,
@@ -58,10 +59,21 @@ def program_of(given: MeasureInput) -> IRModule:
     return IRModule.from_expr(apply_schedule(schedule, list(arguments)))
 
 
+def exports_modules(output_format: str) -> Callable[[F], F]:
+    """A build function that is given modules, `function(module, path)`, and not objects. output_format: the ending of its files."""
+
+    def marked(function: F) -> F:
+        function.__dict__.update(exports_modules=True, output_format=output_format)
+        return function
+
+    return marked
+
+
 def compile_with(
     source: Source, path: Path, fcompile: Callable[..., Any] | None, runtime: Any, options: dict[str, Any]
 ) -> Path:
-    """The library of a program, linked by a function such as `contrib.ndk.create_shared`; in a worker process."""
+    """The library of a program, linked by a function such as `contrib.ndk.create_shared`; in a worker process. A function that
+    `exports_modules` takes the module itself."""
     from tilewright.driver.build_module import build
     from tilewright.ir.transform import PassContext
     from tilewright.tuning.inputs import kernel_of
@@ -69,7 +81,10 @@ def compile_with(
     library = path.with_suffix(f".{getattr(fcompile, 'output_format', 'so')}")
     with PassContext(opt_level=3, config=options):
         made = build(kernel_of(source.program), target=source.target, runtime=runtime, name=ENTRY)
-        made.export_library(library, fcompile=fcompile)
+        if fcompile is not None and getattr(fcompile, "exports_modules", False):
+            fcompile(made, library)
+        else:
+            made.export_library(library, fcompile=fcompile)
     return library
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tilewright.meta_schedule.blocks import is_bound, is_reduction, loop_kinds, note
+from tilewright.meta_schedule.blocks import is_bound, is_reduction, note
 from tilewright.meta_schedule.postproc.postproc import Postproc
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import Block, ForKind
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.facts.leaves import leaves
+from tilewright.tir.schedule.facts.loop_uses import loop_kinds
 
 INIT, TENSORIZE = "meta_schedule.auto_tensorize_init", "meta_schedule.auto_tensorize"
 

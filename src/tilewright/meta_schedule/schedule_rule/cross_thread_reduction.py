@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.meta_schedule.blocks import fuse_reduction_loops, is_root, loop_kinds, needs_parallel_reduction
+from tilewright.meta_schedule.blocks import fuse_reduction_loops, is_root, needs_parallel_reduction
 from tilewright.meta_schedule.schedule_rule.auto_bind import threads_of
 from tilewright.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tilewright.tir.schedule.facts.block_checks import consumers
 from tilewright.tir.schedule.facts.leaves import leaves
+from tilewright.tir.schedule.facts.loop_uses import loop_kinds
 
 
 class CrossThreadReduction(ScheduleRule):

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tilewright.meta_schedule.blocks import is_root, loop_kinds, needs_multi_level_tiling, note, simple_kinds
+from tilewright.meta_schedule.blocks import is_root, needs_multi_level_tiling, note, simple_kinds
 from tilewright.meta_schedule.schedule_rule.schedule_rule import ScheduleRule
 from tilewright.support import lazy
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.schedule.analysis import is_output_block
 from tilewright.tir.schedule.facts.block_checks import consumers
+from tilewright.tir.schedule.facts.loop_uses import loop_kinds
 
 NO_LIMIT = 2**31 - 1
 

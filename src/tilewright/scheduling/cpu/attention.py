@@ -11,9 +11,8 @@ parallel b, blocks of rows:
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of
+from tilewright.scheduling.attention_stages import Stages
+from tilewright.scheduling.block_views import KernelView, divisor_of
 from tilewright.scheduling.cost import divisors, unroll_factor
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, vectorize_tile
 from tilewright.scheduling.cpu.injective import schedule_injective
@@ -24,39 +23,16 @@ from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.stages import BLOCK_ROWS, TILE_COLUMNS, TILE_ROWS
 
 
-class Stages(NamedTuple):
-    """The stages of attention, from packed keys to results."""
-
-    keys: BlockView
-    products: BlockView
-    scores: BlockView
-    top: BlockView
-    weights: BlockView
-    total: BlockView
-    sums: BlockView
-    means: BlockView
-
-
-def attention_stages(view: KernelView) -> Stages | None:
-    """The stages of a kernel that is attention, if they have loops over the queries of a block and their elements: with a single query
-    there are none. The stage of sums is marked, the others are found by what they read and who reads them."""
-    sums = next((b for b in view.blocks() if BLOCK_ROWS in b.block.annotations), None)
-    if sums is None or sums.block.annotations[BLOCK_ROWS] <= 1:
-        return None
-    weights = view.producer(sums, 0)
-    (top,) = [b for b in view.producers(weights) if b.reduction]
-    scores = view.producer(top, 0)
-    (products,) = [b for b in view.producers(scores) if b.reduction]
-    (total,) = [b for b in view.consumers(weights) if BLOCK_ROWS not in b.block.annotations]
-    (means,) = view.consumers(total)
-    keys = view.producer(products, 1)
-    found = Stages(keys, products, scores, top, weights, total, sums, means)
-    return found if products.extents[-1] > 1 else None
+def in_blocks(stages: Stages) -> bool:
+    """Whether the stages are those that the rule knows: with loops over the elements of queries, which single ones have not, and with
+    weights of the type of values."""
+    return stages.products.extents[-1] > 1 and stages.shares.name == stages.weights.name
 
 
 def schedule_attention(view: KernelView, stages: Stages, target: Target) -> None:
     """Schedule all stages of attention, and the element-wise operators after it."""
     sch, sums = view.sch, stages.sums
+    (means,) = view.consumers(stages.total)
     lanes = target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
     schedule_injective(view, stages.keys, target)
     tops, totals = (spread_over_lanes(view, stage, target, masked=False) for stage in (stages.top, stages.total))
@@ -67,14 +43,14 @@ def schedule_attention(view: KernelView, stages: Stages, target: Target) -> None
     panel, vector, lane = sch.split(columns, [None, int(sums.block.annotations[TILE_COLUMNS]), lanes])
     sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
     readers = attach_epilogue(view, sums, tile)
-    (last,) = view.consumers(stages.means)
+    (last,) = view.consumers(means)
     # Refused where it reads other elements than those of one tile (a transposition): the means are in memory.
     with sch.tried(f"{last.name} tile by tile, on means in registers") as step:
         sch.reverse_compute_at(last.rv, tile)
     if step.refused:
         schedule_injective(view, last, target)
     else:
-        sch.set_scope(stages.means.rv, 0, "local")
+        sch.set_scope(means.rv, 0, "local")
         readers.append(last.rv)
     for reader in readers:
         vectorize_tile(sch, reader, tile, lanes)

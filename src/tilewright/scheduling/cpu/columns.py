@@ -47,7 +47,13 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
     # Strips of one width, and at least one for each thread.
     threads = useful_threads(block.iterations, target)
-    model = max(-(-vectors // target.cpu.core.in_flight), min(vectors, -(-threads // others)))
+    # Wide strips read long parts of each row; their sums fill most registers. What computes much needs registers itself.
+    core = target.cpu.core
+    wide = core.registers * 3 // 4 // (2 if block.is_chained else 1)
+    share = -(-threads // others)
+    model = max(
+        -(-vectors // wide), min(vectors, share), min(-(-vectors // core.in_flight), 2 * share if share > 1 else 1)
+    )
     strips = view.plan.choose(f"{block.name}.strips", model, lambda: range(max(1, vectors // 32), vectors + 1))
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])
@@ -59,7 +65,8 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
         sch.unroll(several)
         sch.vectorize(lane)
     *_, last = sch.get_loops(epilogue)
-    _, lane = sch.split(last, [None, lanes])
+    several, lane = sch.split(last, [None, lanes])
+    sch.unroll(several)
     sch.vectorize(lane)
     if others * strips > 1 and shares(view, block.name, block.iterations, target):
         sch.parallel(sch.fuse(*outer, strip) if outer else strip)

@@ -19,6 +19,7 @@ from tilewright.scheduling.cost import MAX_COLUMNS, MAX_ROWS, divisors, image_ti
 from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
+from tilewright.scheduling.cpu.nonzero import mark_nonzero_steps
 from tilewright.scheduling.cpu.prefetch import mark_epilogue_prefetch, mark_panel_prefetch
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import DotProduct
@@ -26,7 +27,7 @@ from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.target import Target
 from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
-from tilewright.tir import BufferRegion
+from tilewright.tir import BufferRegion, IterVar
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.stages import LANE_SUMS, OWN_DATA, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div
@@ -71,6 +72,7 @@ class _Axes:
         self.columns: list[LoopRV] = []
         for axis in others:
             self._group(block.role_of(axis)).append(by_axis[axis])
+        self.row_axes = [axis for axis in others if by_axis[axis] in self.rows]
 
     def _group(self, role: frozenset[int]) -> list[LoopRV]:
         if role == (self.vector_role if self.vector_is_column else self.column_role):
@@ -122,6 +124,10 @@ class _Tile(NamedTuple):
     @property
     def registers(self) -> int:
         return self.lines * self.rows * self.columns
+
+    def of(self, rows: list[IterVar]) -> dict[IterVar, int]:
+        """The elements along each of the axes of rows, where there may be several."""
+        return dict(zip(reversed(rows), (self.rows, self.lines), strict=False))
 
 
 class _Nest(NamedTuple):
@@ -192,6 +198,11 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         vectorize_tile(sch, fold, tile, facts.lanes, masked=False)
     if folds:
         sch.set_scope(block.rv, 0, "local")
+    elements = nest.tile.columns * facts.lanes * steps.iterations * (facts.dot.group if facts.dot is not None else 1)
+    mark_nonzero_steps(
+        view, block, dict(zip(block.reduction, steps.outer, strict=False)), nest.tile.of(axes.row_axes),
+        elements * block.operands[-1].buffer.dtype.bytes,
+    )  # fmt: skip
     run_in_threads(view, block, shared, facts.work, target)
     if facts.dot is not None:
         sch.tensorize(vector, facts.dot.local)

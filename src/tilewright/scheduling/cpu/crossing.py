@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import has_node
 from tilewright.scheduling.block_views import BlockView, KernelView, steps_by_one, uses
 from tilewright.target import Target
-from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar, Min
+from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar, Min, Mul
 from tilewright.tir.schedule import LoopRV
 
 LEAST = 4
@@ -109,10 +110,11 @@ def _goes_on(block: BlockView, crossing: Crossing) -> bool:
 
 def _falls(index: PrimExpr, axis: IterVar) -> bool:
     """Whether an index decreases along an axis, or grows by more than one along it alone."""
-    form = detect_linear_equation(index, [axis.var])
+    form, alone = detect_linear_equation(index, [axis.var]), set(uses(index).vars) == {axis.var}
     if not form or not isinstance(form[0], IntImm):
-        return False
-    return form[0].value < 0 or (form[0].value > 1 and set(uses(index).vars) == {axis.var})
+        # A digit of the axis may be multiplied: v % 5 * 3.
+        return alone and has_node(index, Mul)
+    return form[0].value < 0 or (form[0].value > 1 and alone)
 
 
 def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:

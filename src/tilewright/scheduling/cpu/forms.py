@@ -28,6 +28,7 @@ from tilewright.scheduling.instructions import (
     whole_steps,
 )
 from tilewright.scheduling.orderings import cheapest_order, order_forms
+from tilewright.scheduling.pairs import channel_costs, dot_costs, paired_costs
 from tilewright.scheduling.products import attention_rows, cheapest_product, long_tiles, product_costs
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import SIDE
@@ -147,6 +148,14 @@ class CpuForms(Planner):
             return Columns(self._dynamic_rows(width), False)
         return Columns(self._rows(f"{name}.columns", width, vectors, not padded), padded)
 
+    def paired_places(self, places: int, filters: int, name: str) -> int:
+        costs = (dot_costs if self.plan.target.cpu.byte_dots else paired_costs)(places, filters)
+        return self.plan.choose(f"{name}.places", min(costs, key=lambda n: costs[n]), lambda: list(costs))
+
+    def paired_channels(self, places: int, name: str) -> int:
+        costs = channel_costs(places)
+        return self.plan.choose(f"{name}.places", min(costs, key=lambda n: costs[n]), lambda: list(costs))
+
     def windows(self, w: Windows, name: str) -> Form | None:
         lanes, core = self.lanes(w.dtype), self.plan.target.cpu.core
         if lanes < 4:
@@ -168,8 +177,13 @@ class CpuForms(Planner):
         model = "vectors" if stride <= self.plan.target.cpu.core.near else "phases"
         return self.plan.choose("pad_temp.order", model, lambda: ("phases", "vectors")) == "vectors"
 
-    def pooled_apart(self, together: float, apart: float) -> bool:
-        model = "apart" if together >= self.plan.target.cpu.core.pooled_apart * apart else "together"
+    def pooled_apart(self, first: int, rest: int, behind: float, stride: int, bytes_between: int) -> bool:
+        cpu = self.plan.target.cpu
+        # Elements at a stride are picked from whole vectors. What lies between is written and read, from beyond the second cache if large.
+        picked = stride + 1 if stride > 1 else 1
+        moved = 4 if bytes_between > cpu.l2_bytes else 2
+        together, apart = first * rest * picked, (first + moved) * behind + rest * picked
+        model = "apart" if apart <= cpu.core.pooled_apart * together else "together"
         return self.plan.choose("pool.axes", model, lambda: ("apart", "together")) == "apart"
 
     def phase_vector(self, stride: int, out: Any, dtype: str) -> int:
@@ -205,16 +219,16 @@ class CpuForms(Planner):
         while width > 4 and width >= 2 * count:
             width //= 2
             widths.append(width)
-        model = ceil_div(count, width) * width if count >= 3 else count
+        model = ceil_div(count, width) * width if count > 1 else count
         return self.plan.choose(
             "windows.columns", model, lambda: sorted({count, *[ceil_div(count, w) * w for w in widths]})
         )
 
-    def order(self, n: int, number: int, wide: bool) -> str:
-        model = cheapest_order(n, number, wide, self.plan.target.cpu.core)
-        return self.plan.choose("order.form", model, lambda: order_forms(n, number, wide))
+    def order(self, n: int, number: int, lines: int, wide: bool) -> str:
+        model = cheapest_order(n, number, lines, wide, self.plan.target.cpu)
+        return self.plan.choose("order.form", model, lambda: order_forms(n, number, lines, wide))
 
-    def attention(self, heads: int, queries: int, keys: int, width: int, dtype: str) -> Blocks:
+    def attention(self, heads: int, queries: int, keys: int, depth: int, width: int, dtype: str) -> Blocks:
         cpu, lanes = self.plan.target.cpu, self.lanes(dtype)
         vectors, wide = ceil_div(keys, lanes), ceil_div(width, lanes)
         scores = self.tiles("attention_products", queries, vectors, tiling(queries, vectors, cpu.core))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from tilewright.scheduling.batches import BatchSplit, Traffic, batch_splits, best_split
 from tilewright.scheduling.convolutions import GroupedBytes, filled_costs, plain_is_faster
 from tilewright.scheduling.cost import cycles_of_add, image_tile, padded_rows, register_tile
-from tilewright.scheduling.graph_forms import GraphForms, times
+from tilewright.scheduling.graph_forms import AttentionProblem, GraphForms, times
 from tilewright.scheduling.instructions import DotProduct
 from tilewright.scheduling.product_places import MARGIN, Place, Step, place_cycles, sum_cycles
 from tilewright.scheduling.products import attention_pays, panel_width, strassen_panel, sums_along_k
@@ -101,12 +101,12 @@ class CpuGraphForms(GraphForms):
         name = f"product({times([*lead, columns])}).rows"
         return self.plan.choose(name, model, lambda: ["apart", "together"]) == "together"
 
-    def attention_in_blocks(self, heads: int, queries: int, keys: int) -> bool:
+    def attention_in_blocks(self, p: AttentionProblem) -> bool:
         cpu = self.plan.target.cpu
-        if cpu.lanes(32) < 4:
+        if cpu.lanes(32) < 4 or p.dtype != "float32" or not p.plain:
             return False
-        model = "blocks" if attention_pays(heads, queries, keys, cpu) else "whole"
-        name = f"attention({heads}x{queries}x{keys}).form"
+        model = "blocks" if attention_pays(p.heads, p.queries, p.keys, cpu) else "whole"
+        name = f"attention({p.heads}x{p.queries}x{p.keys}).form"
         return self.plan.choose(name, model, lambda: ["blocks", "whole"]) == "blocks"
 
     def joins_product(self, rows: int, inner: int, columns: int, bits: int) -> bool:

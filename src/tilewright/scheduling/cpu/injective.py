@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.ir import IntImm
+from tilewright.ir import FloatImm, IntImm
+from tilewright.node import nodes_of
 from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
 from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
 from tilewright.target.core import Core
-from tilewright.tir import LT, Call, FloorDiv
+from tilewright.tir import LT, BufferLoad, BufferStore, Call, Cast, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.stages import MATERIALIZE
+
+MOST_STEPS = 8
+"""Vectors of a row that are written out, at most."""
 
 
 def schedule_injective(view: KernelView, block: BlockView, target: Target) -> None:
@@ -23,6 +27,9 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     if not loops:
         return
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    if target.cpu.pairs and computes(block):
+        # Vectors of bytes are words that are copied; arithmetic has one number in a general register.
+        lanes = 1
     total, whole = prod(view.extents(loops)), len(loops) == len(block.spatial)
     crossing = crossing_of(block, target) if whole else None
     if crossing is not None and has_form(view, block, "tiles"):
@@ -35,6 +42,15 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     else:
         loops, inside = vectorize_rows(view, block, loops, lanes)
     parallelize(view, block.name, loops, total, target, inside)
+
+
+def computes(block: BlockView) -> bool:
+    """Whether a block does arithmetic on what it reads, rather than moving it."""
+    store = block.block.body
+    value = store.value if isinstance(store, BufferStore) else None
+    if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else":
+        return not all([isinstance(v, (BufferLoad, IntImm, FloatImm)) for v in value.args[1:]])
+    return not isinstance(value, (BufferLoad, IntImm, FloatImm))
 
 
 def has_form(view: KernelView, block: BlockView, form: str) -> bool:
@@ -67,7 +83,19 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
     width = view.plan.choose(f"{block.name}.vector", width, lambda: sorted(widths))
     along, vector = sch.split(loops[-1], [None, width])
     sch.vectorize(vector)
+    if _computes_places(block) and 1 < (steps := extent_of(sch.get(along))) <= MOST_STEPS:
+        # The places of each vector are found once, before all rows; the loads of the lanes have no conditions then.
+        if view.plan.choose(f"{block.name}.steps", "unrolled", lambda: ("unrolled", "loop")) == "unrolled":
+            sch.unroll(along)
+            return loops[:-1], steps * width
     return [*loops[:-1], along], width
+
+
+def _computes_places(block: BlockView) -> bool:
+    """Whether a block computes, from each place along its last axis, which element of a row it reads (images that are resized)."""
+    axis = block.spatial[-1].var
+    found = [load.indices[-1] for load in uses(block.block.body).loads if load.indices]
+    return any([axis in uses(e).vars and any([c.value.dtype.is_float for c in nodes_of(e, Cast)]) for e in found])
 
 
 def rows_together(view: KernelView, block: BlockView, loops: list[LoopRV], lanes: int) -> int:

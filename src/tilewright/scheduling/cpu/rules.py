@@ -3,7 +3,10 @@
 tile_products  products in groups, on processors with tile registers (AMX)
 contraction    reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
                a register tile of rows x vectors, the reduction around it, the epilogue after it
+scalar_tiles   products on processors without vectors: a tile of sums in registers
 windows        depthwise convolutions and pooling: each channel separately, its padding inside the loop over bands of rows
+paired         products of pairs of 16-bit numbers (Arm's DSP extension): data is widened for a tile of places, sums in registers
+byte_dots      products of vectors of bytes (Arm's Helium): sums in general registers, stored for an epilogue in vectors
 winograd       3 x 3 convolutions in Winograd's form: all stages of groups of tiles
 strassen       products by Strassen's algorithm: all stages of groups of rows
 attention      all stages of attention, in blocks of queries
@@ -18,14 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.scheduling.attention_stages import attention_stages
 from tilewright.scheduling.block_views import BlockView, KernelView
-from tilewright.scheduling.cpu.attention import attention_stages, schedule_attention
+from tilewright.scheduling.cpu.attention import in_blocks, schedule_attention
+from tilewright.scheduling.cpu.byte_dots import is_byte_dots, schedule_byte_dots
 from tilewright.scheduling.cpu.columns import is_columns, schedule_columns
 from tilewright.scheduling.cpu.contraction import is_contraction, schedule_contraction
 from tilewright.scheduling.cpu.crossing import crossing_of
 from tilewright.scheduling.cpu.injective import schedule_injective, schedule_reduction
 from tilewright.scheduling.cpu.interleaved import interleaved_vectors, schedule_interleaved
+from tilewright.scheduling.cpu.padded_products import pad_products
+from tilewright.scheduling.cpu.paired import is_paired, is_paired_channels, schedule_paired, schedule_paired_channels
 from tilewright.scheduling.cpu.rows import schedule_rows
+from tilewright.scheduling.cpu.scalar_tiles import is_scalar_product, schedule_scalar_product
 from tilewright.scheduling.cpu.strassen import schedule_strassen, strassen_product
 from tilewright.scheduling.cpu.tile_products import by_tiles, schedule_tiles, tile_of
 from tilewright.scheduling.cpu.windows import by_windows, is_strided, is_windowed, schedule_windows
@@ -48,24 +56,35 @@ def schedule_cpu(sch: Schedule, target: Target, plan: KernelPlan | None = None, 
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
         return
+    pad_products(view, target)
     if not any([is_contraction(b, target) for b in view.blocks()]):
         keep_rows(view)
     inline_producers(view, stays)
     reductions = [b for b in view.blocks() if b.reduction]
     winograd, strassen, attention = winograd_product(view), strassen_product(view), attention_stages(view)
-    if winograd is not None:
+    paired = next((b for b in view.blocks() if is_paired(b, target)), None)
+    channels = next((b for b in view.blocks() if is_paired_channels(b, target)), None)
+    dots = next((b for b in view.blocks() if is_byte_dots(b, target)), None)
+    if paired is not None:
+        schedule_paired(view, paired)
+    elif dots is not None:
+        schedule_byte_dots(view, dots, target)
+    elif channels is not None:
+        schedule_paired_channels(view, channels)
+    elif winograd is not None:
         schedule_winograd(view, winograd, target)
     elif strassen is not None:
         schedule_strassen(view, strassen, target)
-    elif attention is not None:
+    elif attention is not None and in_blocks(attention):
         schedule_attention(view, attention, target)
-    elif len(reductions) == 1 and is_columns(reductions[0], target):
-        schedule_columns(view, reductions[0], target)
-    elif any([is_product(view, b, target) for b in view.blocks()]):
-        schedule_contraction_kernel(view, target)
     elif reductions and all([is_columns(b, target) for b in reductions]):
         for block in reductions:
             schedule_columns(view, block, target)
+    elif any([is_product(view, b, target) for b in view.blocks()]):
+        schedule_contraction_kernel(view, target)
+    elif products := [b for b in view.blocks() if is_scalar_product(b, target)]:
+        for block in products:
+            schedule_scalar_product(view, block, target)
     elif reductions:
         schedule_rows(view, target)
     interleaved = interleaved_vectors(view)

@@ -24,7 +24,8 @@ from tilewright.topi.arm_cpu.dense import dense_gemm, schedule_dense_gemm
 from tilewright.topi.arm_cpu.depthwise_conv2d import depthwise_conv2d_nchw, schedule_depthwise_conv2d_nchw
 from tilewright.topi.broadcast import add
 from tilewright.topi.classic_modules import declare_modules
-from tilewright.topi.declared import named, plain_schedules, template_compute, template_schedule
+from tilewright.topi.declared import plain_schedules, template_compute, template_schedule
+from tilewright.topi.signatures import named
 from tilewright.topi.stage_schedules.cpu import schedule_cpu, spread, template_cpu
 from tilewright.topi.transform import expand_dims, transpose
 from tilewright.topi.x86.forms import conv2d_NCHWc_int8, has_feature

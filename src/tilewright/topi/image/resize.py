@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright import te
+from tilewright.ir import FloatImm
 from tilewright.topi import tag
 from tilewright.topi.classic_modules import elsewhere
 from tilewright.topi.lang import compute, tir
@@ -156,13 +157,41 @@ def _cubic(t: PrimExpr, a: float) -> list[PrimExpr]:
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
 
 
-def _neighbours(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(index, weight) of the neighbours of place x, the input elements that are read for it."""
-    base = tir.floor(x)
-    t = x - base
-    first = to(base, "int32")
+class _Place(NamedTuple):
+    """A position in the input: the element before it, the distance from there, and the range of that element, where it is known."""
+
+    element: PrimExpr
+    distance: PrimExpr
+    within: tuple[int, int] | None = None
+
+    def neighbour(self, k: int, extent: Dim) -> PrimExpr:
+        """The element k further, or the nearest one of the data."""
+        element = self.element + k
+        if self.within is not None and isinstance(extent, int):
+            first, last = self.within
+            if first + k >= 0 and last + k < extent:
+                return element
+        return _bound(element, extent)
+
+
+def _whole_steps(o: PrimExpr, extent: Dim, target: Dim, mode: str) -> _Place | None:
+    """The position in the input of output position o, where neighbouring ones are whole elements apart: the distance is the same
+    everywhere. None where they are not. float32 gives the same positions exactly."""
+    if not isinstance(extent, int) or not isinstance(target, int) or mode == "tf_crop_and_resize":
+        return None
+    m, b, d, _ = nearest_ratio(extent, target, mode, "floor")
+    if m % d:
+        return None
+    step, (first, rest) = m // d, divmod(b, d)
+    return _Place(o * step + first, tir.const(rest / d, "float32"), (first, (target - 1) * step + first))
+
+
+def _neighbours(x: _Place, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[PrimExpr, PrimExpr]]:
+    """(index, weight) of the neighbours of a position, the input elements that are read for it."""
+    first, t = x.element, x.distance
     if method == "linear":
-        return [(_bound(first, extent), tir.const(1.0, "float32") - t), (_bound(first + 1, extent), t)]
+        near = (x.neighbour(0, extent), tir.const(1.0, "float32") - t)
+        return [near] if isinstance(t, FloatImm) and t.value == 0 else [near, (x.neighbour(1, extent), t)]
     weights = _cubic(t, alpha)
     if exclude:
         zero = tir.const(0.0, "float32")
@@ -171,7 +200,7 @@ def _neighbours(x: PrimExpr, extent: Dim, method: str, alpha: float, exclude: bo
         ]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
-    return [(_bound(first + k - 1, extent), w) for k, w in enumerate(weights)]
+    return [(x.neighbour(k - 1, extent), w) for k, w in enumerate(weights)]
 
 
 def _stages(shape: Sequence[Dim], target: Sequence[Dim], axes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -218,6 +247,13 @@ def resize_nd(
     def source(i: Sequence[PrimExpr], j: int) -> Any:
         return source_place(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
 
+    def place(i: Sequence[PrimExpr], j: int) -> _Place:
+        if whole := _whole_steps(i[axes[j]], shape[axes[j]], target[j], mode):
+            return whole
+        x = source(i, j)
+        base = tir.floor(x)
+        return _Place(to(base, "int32"), x - base)
+
     def inside(i: Sequence[PrimExpr], value: PrimExpr) -> PrimExpr:
         """`value`, or the extrapolation value for positions outside of the data."""
         if not crop:
@@ -238,14 +274,14 @@ def resize_nd(
 
     def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Var]) -> Any:
         """The interpolation of a tensor's elements along the axes `among`."""
-        ways = {j: _neighbours(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
+        ways = {j: _neighbours(place(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
 
         def along(left: Sequence[int], index: list[PrimExpr]) -> Any:
             if not left:
                 return to(source_of(*index), "float32")
             total: Any = None
-            for place, weight in ways[left[0]]:
-                index[axes[left[0]]] = place
+            for element, weight in ways[left[0]]:
+                index[axes[left[0]]] = element
                 part = along(left[1:], index) * weight
                 total = part if total is None else total + part
             return total

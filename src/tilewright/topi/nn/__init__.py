@@ -74,6 +74,7 @@ from tilewright.topi.nn.loss import nll_loss
 from tilewright.topi.nn.lstm import lstm
 from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn, rms_norm
 from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
+from tilewright.topi.nn.paired_conv import conv2d_pairs, dense_pairs, depthwise_conv2d_pairs
 from tilewright.topi.nn.phases import interleave_phases
 from tilewright.topi.nn.pooling import (
     POOL_TYPE_CODE,
@@ -173,6 +174,7 @@ __all__ = [
     "conv2d_infer_layout",
     "conv2d_nchw",
     "conv2d_nhwc",
+    "conv2d_pairs",
     "conv2d_plain_NCHWc",
     "conv2d_rows_NCHWc",
     "conv2d_strassen_NCHWc",
@@ -199,6 +201,7 @@ __all__ = [
     "deformable_conv2d_nhwc",
     "dense",
     "dense_pack",
+    "dense_pairs",
     "dense_strassen",
     "depth_to_space",
     "depthwise_conv2d_NCHWc",
@@ -207,6 +210,7 @@ __all__ = [
     "depthwise_conv2d_infer_layout",
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc",
+    "depthwise_conv2d_pairs",
     "dilate",
     "edge_pad",
     "fast_softmax",

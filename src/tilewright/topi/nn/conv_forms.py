@@ -9,6 +9,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.conv_nd import Numbers, Padding, conv, conv_transpose, depthwise, spread_data, windows_of
 from tilewright.topi.nn.pad import dilate, pad
+from tilewright.topi.signatures import named
 from tilewright.topi.utils import (
     as_int,
     get_const_int,
@@ -80,167 +81,63 @@ def conv2d(
     return conv(input, filter, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
 
 
-def _form(name: str, data_layout: str, kernel_layout: str, *, grouped: bool = False) -> Conv:
+def _form(name: str, parameters: str, data_layout: str, kernel_layout: str) -> Conv:
     """A convolution in fixed layouts, with one group, or with `groups` before the type of the result."""
+    grouped = " groups=" in parameters
 
-    def one_group(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: Numbers,
-        padding: Padding,
-        dilation: Numbers,
-        out_dtype: str | None = None,
-        auto_scheduler_rewritten_layout: str = "",
-        meta_schedule_original_shape: Any = None,
-    ) -> te.Tensor:
-        in_own_layout(name, auto_scheduler_rewritten_layout, meta_schedule_original_shape)
-        return conv(Input, Filter, stride, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
+    def form(data: te.Tensor, kernel: te.Tensor, stride: Any, padding: Any, dilation: Any, *rest: Any) -> te.Tensor:
+        groups, (out_dtype, *rewritten) = rest[0] if grouped else 1, rest[grouped:]
+        if rewritten:
+            in_own_layout(name, *rewritten)
+        return conv(data, kernel, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
 
-    def groups(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: Numbers,
-        padding: Padding,
-        dilation: Numbers,
-        groups: int = 1,
-        out_dtype: str | None = None,
-        auto_scheduler_rewritten_layout: str = "",
-        meta_schedule_origin_shape: Any = None,
-    ) -> te.Tensor:
-        in_own_layout(name, auto_scheduler_rewritten_layout, meta_schedule_origin_shape)
-        return conv(Input, Filter, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
+    kinds = f"data in {data_layout} with weights in {kernel_layout}{', in groups' if grouped else ''}"
+    return named(form, name, parameters, f"Convolution of {kinds}.")
 
-    made = groups if grouped else one_group
-    made.__name__ = made.__qualname__ = name
-    made.__doc__ = (
-        f"Convolution of data in {data_layout} with weights in {kernel_layout}{', in groups' if grouped else ''}."
+
+_WINDOWS = "Input Filter stride padding dilation"
+_REWRITTEN = "out_dtype=None auto_scheduler_rewritten_layout=''"
+_PLAIN = f"{_WINDOWS} {_REWRITTEN} meta_schedule_original_shape=None"
+_GROUPS = f"{_WINDOWS} groups=1 {_REWRITTEN} meta_schedule_origin_shape=None"
+conv2d_nchw = _form("conv2d_nchw", _PLAIN, "NCHW", "OIHW")
+conv2d_nhwc = _form("conv2d_nhwc", _PLAIN, "NHWC", "HWIO")
+conv2d_hwcn = _form("conv2d_hwcn", _PLAIN, "HWCN", "HWIO")
+group_conv2d_nchw = _form("group_conv2d_nchw", _GROUPS, "NCHW", "OIHW")
+group_conv2d_nhwc = _form("group_conv2d_nhwc", _GROUPS, "NHWC", "HWIO")
+conv3d_ncdhw = _form("conv3d_ncdhw", _GROUPS, "NCDHW", "OIDHW")
+conv3d_ndhwc = _form("conv3d_ndhwc", _GROUPS, "NDHWC", "DHWIO")
+
+_ROWS = "data kernel strides=1 padding='VALID' dilation=1"
+conv1d_ncw = _form("conv1d_ncw", f"{_ROWS} out_dtype=None", "NCW", "OIW")
+conv1d_nwc = _form("conv1d_nwc", f"{_ROWS} out_dtype=None", "NWC", "WIO")
+group_conv1d_ncw = _form("group_conv1d_ncw", f"{_ROWS} groups=1 out_dtype=None", "NCW", "OIW")
+group_conv1d_nwc = _form("group_conv1d_nwc", f"{_ROWS} groups=1 out_dtype=None", "NWC", "WIO")
+
+
+def _adjoint(name: str, parameters: str) -> Conv:
+    doc = "The adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...)."
+    return named(conv_transpose, name, parameters, doc)
+
+
+_BACK = "strides padding out_dtype=None output_padding=0"
+_BACK_ROWS = _BACK.replace("strides", "stride")
+conv1d_transpose_ncw = _adjoint("conv1d_transpose_ncw", f"data kernel {_BACK_ROWS}")
+conv2d_transpose_nchw, conv3d_transpose_ncdhw = [
+    _adjoint(name, f"Input Filter {_BACK} groups=1 dilation=1")
+    for name in ("conv2d_transpose_nchw", "conv3d_transpose_ncdhw")
+]
+declaration_conv2d_transpose_impl, declaration_conv3d_transpose_impl, group_conv3d_transpose_ncdhw = [
+    _adjoint(name, f"data kernel {_BACK} groups=1")
+    for name in (
+        "declaration_conv2d_transpose_impl",
+        "declaration_conv3d_transpose_impl",
+        "group_conv3d_transpose_ncdhw",
     )
-    return made
-
-
-conv2d_nchw = _form("conv2d_nchw", "NCHW", "OIHW")
-conv2d_nhwc = _form("conv2d_nhwc", "NHWC", "HWIO")
-conv2d_hwcn = _form("conv2d_hwcn", "HWCN", "HWIO")
-group_conv2d_nchw = _form("group_conv2d_nchw", "NCHW", "OIHW", grouped=True)
-group_conv2d_nhwc = _form("group_conv2d_nhwc", "NHWC", "HWIO", grouped=True)
-conv3d_ncdhw = _form("conv3d_ncdhw", "NCDHW", "OIDHW", grouped=True)
-conv3d_ndhwc = _form("conv3d_ndhwc", "NDHWC", "DHWIO", grouped=True)
-
-
-def _row_form(name: str, data_layout: str, kernel_layout: str, *, grouped: bool = False) -> Conv:
-    """A convolution over one axis in fixed layouts."""
-
-    def one_group(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        strides: Numbers = 1,
-        padding: Padding = "VALID",
-        dilation: Numbers = 1,
-        out_dtype: str | None = None,
-    ) -> te.Tensor:
-        return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
-
-    def groups(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        strides: Numbers = 1,
-        padding: Padding = "VALID",
-        dilation: Numbers = 1,
-        groups: int = 1,
-        out_dtype: str | None = None,
-    ) -> te.Tensor:
-        return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
-
-    made = groups if grouped else one_group
-    made.__name__ = made.__qualname__ = name
-    made.__doc__ = (
-        f"Convolution of data in {data_layout} with weights in {kernel_layout}{', in groups' if grouped else ''}."
-    )
-    return made
-
-
-conv1d_ncw = _row_form("conv1d_ncw", "NCW", "OIW")
-conv1d_nwc = _row_form("conv1d_nwc", "NWC", "WIO")
-group_conv1d_ncw = _row_form("group_conv1d_ncw", "NCW", "OIW", grouped=True)
-group_conv1d_nwc = _row_form("group_conv1d_nwc", "NWC", "WIO", grouped=True)
-
-
-def _adjoint(name: str) -> Conv:
-    def adjoint(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        strides: Numbers,
-        padding: Padding,
-        out_dtype: str | None = None,
-        output_padding: Numbers = 0,
-        groups: int = 1,
-        dilation: Numbers = 1,
-    ) -> te.Tensor:
-        return conv_transpose(Input, Filter, strides, padding, out_dtype, output_padding, groups, dilation)
-
-    adjoint.__name__ = adjoint.__qualname__ = name
-    adjoint.__doc__ = "The adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...)."
-    return adjoint
-
-
-conv2d_transpose_nchw, conv3d_transpose_ncdhw = map(_adjoint, ("conv2d_transpose_nchw", "conv3d_transpose_ncdhw"))
-
-
-def _named_adjoint(name: str) -> Conv:
-    def adjoint(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        strides: Numbers,
-        padding: Padding,
-        out_dtype: str | None = None,
-        output_padding: Numbers = 0,
-        groups: int = 1,
-    ) -> te.Tensor:
-        return conv_transpose(data, kernel, strides, padding, out_dtype, output_padding, groups)
-
-    adjoint.__name__ = adjoint.__qualname__ = name
-    adjoint.__doc__ = "The adjoint of a convolution: data (N, I, spatial...), weights (I, O / groups, spatial...)."
-    return adjoint
-
-
-declaration_conv2d_transpose_impl = _named_adjoint("declaration_conv2d_transpose_impl")
-declaration_conv3d_transpose_impl = _named_adjoint("declaration_conv3d_transpose_impl")
-group_conv3d_transpose_ncdhw = _named_adjoint("group_conv3d_transpose_ncdhw")
-
-
-def conv1d_transpose_ncw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: Numbers,
-    padding: Padding,
-    out_dtype: str | None = None,
-    output_padding: Numbers = 0,
-) -> te.Tensor:
-    """data (N, I, W), weights (I, O, KW)."""
-    return conv_transpose(data, kernel, stride, padding, out_dtype, output_padding)
-
-
-def _group_adjoint(name: str) -> Conv:
-    def adjoint(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        stride: Numbers,
-        padding: Padding,
-        out_dtype: str | None = None,
-        output_padding: Numbers = 0,
-        groups: int = 1,
-    ) -> te.Tensor:
-        return conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, groups)
-
-    adjoint.__name__ = adjoint.__qualname__ = name
-    adjoint.__doc__ = (
-        "The adjoint of a convolution in groups: data (N, I, spatial...), weights (I, O / groups, spatial...)."
-    )
-    return adjoint
-
-
-group_conv1d_transpose_ncw = _group_adjoint("group_conv1d_transpose_ncw")
-group_conv2d_transpose_nchw = _group_adjoint("group_conv2d_transpose_nchw")
+]
+group_conv1d_transpose_ncw, group_conv2d_transpose_nchw = [
+    _adjoint(name, f"data kernel {_BACK_ROWS} groups=1")
+    for name in ("group_conv1d_transpose_ncw", "group_conv2d_transpose_nchw")
+]
 
 
 def _as_convolution(

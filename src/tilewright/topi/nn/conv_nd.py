@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
+from tilewright.topi.nn.packed_conv import conv2d_packed, is_packed, result_layout
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import plain_conv
 from tilewright.topi.problems import Windows
@@ -55,6 +56,13 @@ def conv(
     channel o reads only the input channels of group o // (O / groups). The weights are in `kernel_layout`, not rewritten by a tuner."""
     del auto_scheduler_should_rewrite_layout
     in_own_layout("conv", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    if is_packed(data_layout, kernel_layout):
+        if tuple(numbers(dilation, 2)) != (1, 1):
+            raise ValueError(f"conv: data in {data_layout} takes kernels without dilation, not with {dilation}")
+        given = result_layout(data_layout, kernel_layout)
+        if out_layout not in ("", given):
+            raise ValueError(f"conv: data in {data_layout} gives results in {given}, not in {out_layout}")
+        return conv2d_packed(inp, filt, stride, padding, groups, out_dtype or inp.dtype)
     letters = "".join([c for c in data_layout if c not in "NC"])
     kernel_layout = kernel_layout or (f"OI{letters}" if data_layout[1] == "C" else f"{letters}IO")
     out_layout = out_layout or data_layout

@@ -82,8 +82,9 @@ def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affi
 
     def element(*i: Var) -> Any:
         at = rest(i)
-        deviation = tir.sqrt(spread(*at) / number + tir.const(epsilon, data.dtype))
-        return affine((data(*i) - total(*at) / number) / deviation, i)
+        one, least = [tir.const(v, data.dtype) for v in (1.0, epsilon)]
+        scale = one / tir.sqrt(spread(*at) / number + least)
+        return affine((data(*i) - total(*at) / number) * scale, i)
 
     return compute(shape, element, name=f"T_{name}", tag=tag.BROADCAST)
 

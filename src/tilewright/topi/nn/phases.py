@@ -18,7 +18,8 @@ from tilewright.topi.utils import ceil_div, get_const_int, shape_of
 
 if TYPE_CHECKING:
     from tilewright.ir import PrimExpr
-    from tilewright.tir.expr import EqualOp, Var
+    from tilewright.tir.arithmetic import EqualOp
+    from tilewright.tir.expr import Var
 
 
 class Axis(NamedTuple):

@@ -9,6 +9,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
+from tilewright.topi.nn.kernel_offsets import offsets_on_data
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.planner import planner
 from tilewright.topi.reduction import reduce, scale_by_count
@@ -51,6 +52,16 @@ class Window(NamedTuple):
     def alone(self, extent: Dim) -> Window:
         """Windows of one element along an axis of `extent`."""
         return self._replace(kernel=1, stride=1, before=0, after=0, extent=extent, count=extent, beyond=0)
+
+    def on_data(self) -> Window:
+        """The windows without the kernel offsets that read only padding, where that is known."""
+        if self.beyond or not isinstance(self.extent, int):
+            return self
+        found = offsets_on_data(self.extent, self.kernel, self.before, self.after, self.stride, self.dilation)
+        if found is None:
+            return self
+        first, last, before, after = found
+        return self._replace(kernel=last - first, before=before, after=after)
 
     def reads(self, o: Any, kernel_offset: Any) -> Any:
         """The index into padded data that window `o` reads at a kernel offset."""
@@ -110,15 +121,16 @@ def pool(
     if pool_type not in ("max", "avg"):
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
     windows = _windows(shape_of(data), axes, kernel, stride, dilation, padding, ceil_mode)
+    read = [w.on_data() for w in windows]
     if pool_type == "max":
-        return _reduced(data, windows, largest=True)
-    return _mean(_reduced(data, windows, largest=False), windows, count_include_pad, data.dtype)
+        return _reduced(data, read, largest=True)
+    return _mean(_reduced(data, read, largest=False), windows, count_include_pad, data.dtype)
 
 
 def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Tensor:
     """The largest element of every window, or its sum in the accumulator's type. Large windows are reduced along one axis first, then along
     the others."""
-    if (parts := _in_two(windows)) is not None:
+    if (parts := _in_two(data, windows)) is not None:
         return _reduced(_reduced(data, parts[0], largest), parts[1], largest)
     ways = [te.reduce_axis((0, w.kernel), name=f"rv{j}") for j, w in enumerate(windows)]
     read, computed, columns = _reader(data, windows, ways, tir.lowest(data.dtype) if largest else 0)
@@ -130,7 +142,7 @@ def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Te
     return _stored(made, data.dtype) if largest else made
 
 
-def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | None:
+def _in_two(data: te.Tensor, windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | None:
     """(windows along the first axis with several elements, windows along the other axes), to be reduced one after the other; None if that
     does not save steps."""
     wide = [j for j, w in enumerate(windows) if w.kernel > 1]
@@ -140,7 +152,10 @@ def _in_two(windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | No
     first = windows[j]
     rest = prod([w.kernel for w in windows if w is not first])
     behind = prod([w.extent / w.count for w in windows if w is not first])
-    if not behind or not planner().pooled_apart(first.kernel * rest, first.kernel * behind + rest):
+    *others, last = shape_of(data)
+    stride = windows[-1].stride if windows[-1].axis == len(others) else 1
+    between = prod([d for d in (*others, last) if isinstance(d, int)]) * first.count // first.extent
+    if not behind or not planner().pooled_apart(first.kernel, rest, behind, stride, between * (data.dtype.bits // 8)):
         return None
     alone = [w.alone(w.extent) for w in windows]
     columns = [*alone[:j], first, *alone[j + 1 :]]

@@ -138,15 +138,9 @@ def conv2d_winograd_nchw(
     `conv2d_winograd_weight_transform`. Raises InvalidShapeError for kernels that are not square."""
     if pre_computed:
         return conv2d_winograd_nchw_without_weight_transform(
-            data,
-            weight,
-            strides,
-            padding,
-            dilation,
-            out_dtype,
-            auto_scheduler_rewritten_layout,
-            meta_schedule_original_shape,
-        )
+            data, weight, strides, padding, dilation, out_dtype,
+            auto_scheduler_rewritten_layout, meta_schedule_original_shape,
+        )  # fmt: skip
     in_own_layout("conv2d_winograd_nchw", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     kh, kw = [get_const_int(d) for d in weight.shape[2:]]
     if kh != kw:
@@ -173,19 +167,9 @@ def conv2d_winograd_nhwc(
 ) -> te.Tensor:
     """Convolution of data (N, H, W, I) by Winograd's form with strides of 1: weights (K, K, I, O), or transformed ones (tile, tile, O, I)
     with `pre_computed`."""
-    if pre_computed:
-        return conv2d_winograd_nhwc_without_weight_transform(
-            data,
-            weight,
-            strides,
-            padding,
-            dilation,
-            out_dtype,
-            auto_scheduler_rewritten_layout,
-            meta_schedule_original_shape,
-        )
+    turned = transpose(weight, (0, 1, 3, 2) if pre_computed else (3, 2, 0, 1))
     plain = conv2d_winograd_nchw(
-        transpose(data, (0, 3, 1, 2)), transpose(weight, (3, 2, 0, 1)), strides, padding, dilation, out_dtype, False,
+        transpose(data, (0, 3, 1, 2)), turned, strides, padding, dilation, out_dtype, pre_computed,
         auto_scheduler_rewritten_layout, meta_schedule_original_shape,
     )  # fmt: skip
     return transpose(plain, (0, 2, 3, 1))
@@ -202,11 +186,10 @@ def conv2d_winograd_nhwc_without_weight_transform(
     meta_schedule_original_shape: Any = None,
 ) -> te.Tensor:
     """Convolution of data (N, H, W, I) with stride 1 and weights that are transformed: (tile, tile, O, I)."""
-    plain = conv2d_winograd_nchw_without_weight_transform(
-        transpose(data, (0, 3, 1, 2)), transpose(weight, (0, 1, 3, 2)), strides, padding, dilation, out_dtype,
+    return conv2d_winograd_nhwc(
+        data, weight, strides, padding, dilation, out_dtype, True,
         auto_scheduler_rewritten_layout, meta_schedule_original_shape,
     )  # fmt: skip
-    return transpose(plain, (0, 2, 3, 1))
 
 
 def conv2d_winograd_nchw_without_weight_transform(

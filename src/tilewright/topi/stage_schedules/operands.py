@@ -6,10 +6,10 @@ from typing import Any
 
 from tilewright import te
 from tilewright.arith import Analyzer
+from tilewright.arith.pattern import constant_step
 from tilewright.tir.expr import IterVar, ProducerLoad
-from tilewright.tir.stmt_functor import post_order_visit, substitute
+from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.stage_schedules import extent, loads_of
-from tilewright.topi.utils import as_int
 
 
 def uses_in(index: Any, axis: IterVar) -> bool:
@@ -36,8 +36,7 @@ def neighbours(op: te.ComputeOp, axis: IterVar) -> bool:
         if not uses(load, axis):
             continue
         *outer, last = load.indices
-        step = as_int(analyzer.simplify(substitute(last, {axis.var: axis.var + 1}) - last))
-        if not (isinstance(step, int) and step == 1) or any([uses_in(index, axis) for index in outer]):
+        if constant_step(last, axis.var, analyzer) != 1 or any([uses_in(index, axis) for index in outer]):
             return False
     return True
 

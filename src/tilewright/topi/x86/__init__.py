@@ -16,7 +16,8 @@ from tilewright import te
 from tilewright.support import lazy
 from tilewright.topi import nn, vision
 from tilewright.topi.classic_modules import declare_modules
-from tilewright.topi.declared import named, plain_schedules, template_compute, template_schedule
+from tilewright.topi.declared import plain_schedules, template_compute, template_schedule
+from tilewright.topi.signatures import named
 from tilewright.topi.stage_schedules.cpu import schedule_cpu, schedule_product, spread, template_cpu
 from tilewright.topi.transform import concatenate
 from tilewright.topi.x86 import forms, tensor_intrin
