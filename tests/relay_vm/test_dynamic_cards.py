@@ -30,7 +30,8 @@ nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_tr
 nn.contrib_conv2d_winograd_nnpack_weight_transform nn.contrib_conv2d_winograd_weight_transform
 nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv3d_winograd_weight_transform
 nn.contrib_attention nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc
-nn.contrib_conv2d_strassen_NCHWc nn.contrib_dense_strassen
+nn.contrib_conv2d_pairs nn.contrib_conv2d_strassen_NCHWc nn.contrib_dense_pairs nn.contrib_dense_strassen
+nn.contrib_depthwise_conv2d_pairs
 nn.contrib_add_windows nn.contrib_autotvm_template nn.contrib_interleave_phases
 nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
 nn.sparse_dense qnn.conv2d qnn.conv2d_transpose scatter_nd sparse_reshape squeeze strided_set unravel_index vision.multibox_prior""".split()
@@ -55,6 +56,10 @@ PINNED = {
     ),
     **dict.fromkeys(
         [f"nn.contrib_{n}_strassen{c}-{i}" for n, c in (("dense", ""), ("conv2d", "_NCHWc")) for i in (0, 1)],
+        "the build chooses it for data of known sizes",
+    ),
+    **dict.fromkeys(
+        [f"nn.contrib_{n}_pairs-{i}" for n in ("conv2d", "depthwise_conv2d", "dense") for i in range(4)],
         "the build chooses it for data of known sizes",
     ),
     **dict.fromkeys([f"auto_scheduler_layout_transform-{i}" for i in range(3)], WEIGHTS),

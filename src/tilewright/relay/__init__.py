@@ -163,7 +163,14 @@ __all__ = [
     "vision",
 ]
 
-lazy.declare("tilewright.relay.expr", {"bind": "tilewright.relay.parameters:bind"})
+_COPIED = (
+    "Call", "Constant", "If", "Let", "RefCreate", "RefRead", "RefWrite", "Tuple", "TupleGetItem", "Var",
+)  # fmt: skip
+lazy.declare(
+    "tilewright.relay.expr",
+    {"bind": "tilewright.relay.parameters:bind"}
+    | {f"{kind}WithFields": f"tilewright.relay.with_fields:{kind}WithFields" for kind in _COPIED},
+)
 # Compiling, and the importers, are not needed by who builds graphs.
 _LATE = {
     "Executor": "tilewright.relay.backend:Executor",
@@ -192,7 +199,7 @@ lazy.faces(
     "tilewright.relay",
     {
         "base": ("astext", "pretty_print", "Span", "SequentialSpan", "SourceName", "tilewright.ir:Node"),
-        "function": ("Function",),
+        "function": ("Function", "tilewright.relay.with_fields:FunctionWithFields"),
         "param_dict": ("load_param_dict", "save_param_dict"),
     },
 )

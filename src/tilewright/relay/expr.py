@@ -267,14 +267,36 @@ register_converter("RelayVar", Var, _not_var)
 
 
 class Call(ExprWithOp, key="relay.Call"):
-    """Application of an operator (then `attrs` is its card) or of a function."""
+    """Application of an operator (then `attrs` is its card) or of a function.
+
+    given_types: the type arguments that are written at the call of a polymorphic function; operators have none.
+    """
 
     _identity: ClassVar[str] = GRAPH
     op: RelayExpr
     args: tuple[RelayExpr, ...]
     attrs: Attrs | None = None
-    type_args: tuple[Type, ...] = ()
+    given_types: tuple[Type, ...] = ()
     span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        op: Any,
+        args: Any,
+        attrs: Attrs | None = None,
+        type_args: Any = (),
+        span: BaseSpan | None = None,
+    ) -> None:
+        # Programs that rebuild calls of operators give what `type_args` tells of the old ones.
+        self._build(op, args, attrs, () if type(op) is Op else type_args or (), span)
+
+    @property
+    def type_args(self) -> tuple[Type, ...]:
+        """The type arguments: those given, or for an operator, once inferred, the types of its arguments."""
+        if type(self.op) is not Op:
+            return self.given_types
+        found = [getattr(arg, "_checked_type", None) for arg in self.args]
+        return tuple([t for t in found if t is not None]) if None not in found else ()
 
     def _derive(self) -> None:
         if self.attrs is None and type(self.op) is Op:

@@ -79,22 +79,31 @@ def flow_children(e: Expr) -> tuple[Expr, ...]:
     return _NONE if kind in _SCOPES else _children[kind](e)
 
 
-def post_order(root: Expr, skip: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
+def all_children(e: Expr) -> tuple[Expr, ...]:
+    """The expressions right under `e`, operators and constructors that it calls included."""
+    return (e.op, *e.args) if isinstance(e, Call) else children(e)
+
+
+def post_order(
+    root: Expr,
+    skip: Callable[[Expr], bool] | None = None,
+    below: Callable[[Expr], tuple[Expr, ...]] = children,
+) -> Iterator[Expr]:
     """Every expression at or under `root` once, operands first. `skip(e)` omits `e` and everything that is only under
-    it.
+    it; `below(e)` are the expressions right under `e`.
     """
     done: set[Expr] = set()
     stack: list[tuple[Expr, Iterator[Expr]]] = []
     if skip is not None and skip(root):
         return
-    stack.append((root, iter(children(root))))
+    stack.append((root, iter(below(root))))
     entered = {root}
     while stack:
         node, rest = stack[-1]
         for child in rest:
             if child not in entered and (skip is None or not skip(child)):
                 entered.add(child)
-                stack.append((child, iter(children(child))))
+                stack.append((child, iter(below(child))))
                 break
         else:
             stack.pop()
@@ -118,8 +127,8 @@ def contains(root: Expr, test: Callable[[Expr], bool]) -> bool:
 
 
 def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
-    """Call `fvisit` once on every expression at or under `expr`, operands first."""
-    for node in post_order(expr):
+    """Call `fvisit` once on every expression at or under `expr`, operators included, operands first."""
+    for node in post_order(expr, below=all_children):
         fvisit(node)
 
 
@@ -296,7 +305,7 @@ class ExprMutator(Functor[Expr]):
         op = call.op if type(call.op) is Op or type(call.op) is Constructor else self.visit(call.op)
         if args is call.args and op is call.op:
             return call
-        return Call(op, args, call.attrs, call.type_args, call.span)
+        return Call(op, args, call.attrs, call.given_types, call.span)
 
     def visit_all(self, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Each one rewritten; the same tuple if none changed."""

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from tilewright import tir
 from tilewright.ir import (
     FuncType,
@@ -30,7 +28,6 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.ir.expr import install_astext
-from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 from tilewright.ir.type_parts import parts
 from tilewright.node import Node, deep_recursion, register_printer, save_json
 from tilewright.relay.adt import (
@@ -57,137 +54,25 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children, free_vars, users
-from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, PrimFunc, SizeVar, Sub
+from tilewright.relay.texts import (
+    CALLED,
+    INFIX,
+    NAME,
+    SUFFIXES,
+    attr_text,
+    comma,
+    hint_text,
+    name_text,
+    scalar_text,
+    type_text,
+)
 from tilewright.tir import Any as AnyDim
+from tilewright.tir import PrimFunc, SizeVar
 from tilewright.tir import Var as DimVar
 
 VERSION = '#[version = "0.0.5"]'
 DEEPEST = 60
 """Levels that are indented; what is nested deeper is not moved further."""
-NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-SUFFIXES = {
-    "float32": "f",
-    "float64": "f64",
-    "float16": "f16",
-    "int64": "i64",
-    "int16": "i16",
-    "int8": "i8",
-    "uint64": "u64",
-    "uint32": "u32",
-    "uint16": "u16",
-    "uint8": "u8",
-}
-_INFIX: dict[type, str] = {Add: "+", Sub: "-", Mul: "*"}
-_CALLED: dict[type, str] = {
-    FloorDiv: "floordiv",
-    FloorMod: "floormod",
-    Min: "min",
-    Max: "max",
-    tir.Div: "truncdiv",
-    tir.Mod: "truncmod",
-    tir.EQ: "eq",
-    tir.NE: "ne",
-    tir.LT: "lt",
-    tir.LE: "le",
-    tir.GT: "gt",
-    tir.GE: "ge",
-    tir.And: "and",
-    tir.Or: "or",
-}
-
-
-def name_text(name: str) -> str:
-    """The name, in quotes where it is not an identifier."""
-    return name if NAME.fullmatch(name) else json.dumps(name)
-
-
-def hint_text(name: str) -> str:
-    """The name of a variable that nothing outside goes by: one that starts with a digit is not a number, so `1` is `v1`."""
-    lettered = f"v{name}"
-    return lettered if not name or (name[0].isdecimal() and NAME.fullmatch(lettered)) else name_text(name)
-
-
-def comma(items: Iterable[str]) -> str:
-    """The inside of a tuple in parentheses: a single item is followed by a comma."""
-    listed = list(items)
-    return ", ".join(listed) + ("," if len(listed) == 1 else "")
-
-
-def type_text(
-    t: Type | None, dim: Callable[[Any], str] | None = None, hole: Callable[[IncompleteType], str] | None = None
-) -> str:
-    """`Tensor[(1, 3), float32]`; types and dimensions of which nothing is known print as `?`, or as `dim` and `hole` say."""
-
-    def text(x: Type | None) -> str:
-        return type_text(x, dim, hole)
-
-    if isinstance(t, TensorType):
-        return f"Tensor[({comma(map(dim or dim_text, t.shape))}), {t.dtype}]" if t.shape else str(t.dtype)
-    if isinstance(t, TupleType):
-        return f"({comma(map(text, t.fields))})"
-    if isinstance(t, FuncType):
-        head = f"fn [{', '.join(map(text, t.type_params))}] " if t.type_params else "fn "
-        return f"{head}({', '.join(map(text, t.arg_types))}) -> {text(t.ret_type)}"
-    if isinstance(t, (TypeVar, GlobalTypeVar)):
-        return t.name_hint
-    if isinstance(t, TypeCall):
-        return f"{text(t.func)}[{', '.join(map(text, t.args))}]"
-    if isinstance(t, RefType):
-        return f"ref({text(t.value)})"
-    if t is None or isinstance(t, IncompleteType):
-        return "?" if t is None or hole is None else hole(t)
-    return type(t).__name__
-
-
-def dim_text(d: Any) -> str:
-    """A dimension for people: numbers without their type."""
-    if isinstance(d, AnyDim):
-        return "?"
-    if isinstance(d, IntImm):
-        return str(d.value)
-    if type(d) in _INFIX:
-        return f"({dim_text(d.a)} {_INFIX[type(d)]} {dim_text(d.b)})"
-    if type(d) in _CALLED:
-        return f"{_CALLED[type(d)]}({dim_text(d.a)}, {dim_text(d.b)})"
-    if isinstance(d, tir.Select):
-        return f"select({dim_text(d.condition)}, {dim_text(d.true_value)}, {dim_text(d.false_value)})"
-    return dim_text(d.value) if isinstance(d, tir.Cast) else str(d)
-
-
-def span_text(span: BaseSpan | None) -> str:
-    """The names of the sources a span stands for, such as the names of model nodes."""
-    if isinstance(span, Span):
-        return span.source_name.name + (f":{span.line}:{span.column}" if span.line else "")
-    if isinstance(span, SequentialSpan):
-        return ", ".join(dict.fromkeys(filter(None, map(span_text, span.spans))))
-    return ""
-
-
-def float_text(value: float) -> str:
-    """The shortest text that is this very number."""
-    short = f"{value:.7g}"
-    return (short if float(short) == value else repr(float(value))) + "f"
-
-
-def attr_text(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(attr_text, value))}]"
-    if isinstance(value, str):
-        return json.dumps(str(value))
-    if isinstance(value, float):
-        return float_text(value)
-    return str(value)
-
-
-def scalar_text(value: Any) -> str | None:
-    """The number with its dtype's suffix; None for dtypes and values that have no such text."""
-    name = value.dtype.name
-    if name in ("bool", "int32"):
-        return str(value)
-    suffix = SUFFIXES.get(name)
-    if suffix is None or not np.isfinite(value):
-        return None
-    return str(value[()]).removesuffix(".0") + suffix
 
 
 class Printer:
@@ -271,10 +156,10 @@ class Printer:
             self.dim_names[d] = name
             kind = ("size" if d.dtype == "int32" else f"size {d.dtype}") if isinstance(d, SizeVar) else str(d.dtype)
             return name if kind == "int32" else f"{name}: {kind}"
-        if type(d) in _INFIX:
-            return f"({self.dim(d.a)} {_INFIX[type(d)]} {self.dim(d.b)})"
-        if type(d) in _CALLED:
-            return f"{_CALLED[type(d)]}({self.dim(d.a)}, {self.dim(d.b)})"
+        if type(d) in INFIX:
+            return f"({self.dim(d.a)} {INFIX[type(d)]} {self.dim(d.b)})"
+        if type(d) in CALLED:
+            return f"{CALLED[type(d)]}({self.dim(d.a)}, {self.dim(d.b)})"
         if isinstance(d, tir.Select):
             return f"select({self.dim(d.condition)}, {self.dim(d.true_value)}, {self.dim(d.false_value)})"
         if isinstance(d, tir.Not):
@@ -459,7 +344,7 @@ class Printer:
                 if f.required or value != f.default:
                     parts.append(f"{f.name}={self.attr(value)}")
         found = getattr(e, "_checked_type", None) if self.types else None
-        given = f"[{', '.join(map(self.type, e.type_args))}]" if e.type_args else ""
+        given = f"[{', '.join(map(self.type, e.given_types))}]" if e.given_types else ""
         note = f" /* ty={type_text(found)} */" if found is not None else ""
         if self.annotate is not None:
             # A comment must neither end the comment that it stands in nor begin one: comments nest.
@@ -546,7 +431,7 @@ def _shared_holes(exprs: Iterable[Expr]) -> dict[IncompleteType, str]:
         elif isinstance(e, Function):
             stack += [e.ret_type] if e.ret_type is not None else []
         elif isinstance(e, Call):
-            stack += e.type_args
+            stack += e.given_types
         while stack:
             t = stack.pop()
             if isinstance(t, IncompleteType):
@@ -557,7 +442,7 @@ def _shared_holes(exprs: Iterable[Expr]) -> dict[IncompleteType, str]:
 
 
 def astext(
-    value: Expr | IRModule,
+    obj: Expr | IRModule,
     show_meta_data: bool = True,
     annotate: Callable[[Expr], str] | None = None,
     types: bool = True,
@@ -568,9 +453,9 @@ def astext(
     program that has such can be read by people only. `types` adds what was inferred as comments; with `annotate`
     the comment after a call is the result of that function ("": none).
     """
-    if not isinstance(value, (Expr, IRModule)):
-        return repr(value)
-    return f"{VERSION}\n{_print(value, Printer(show_meta_data, types, annotate), declare=True)}"
+    if not isinstance(obj, (Expr, IRModule)):
+        return repr(obj)
+    return f"{VERSION}\n{_print(obj, Printer(show_meta_data, types, annotate), declare=True)}"
 
 
 def pretty_print(obj: Any) -> str:

@@ -201,7 +201,7 @@ def with_span(new: Expr, old: Expr) -> Expr:
     if span is None or type(new) is not Call or new.span is not None:
         return new
     args = tuple([with_span(a, old) if type(a) is Call and type_of(a) is None else a for a in new.args])
-    return Call(new.op, args, new.attrs, new.type_args, span)
+    return Call(new.op, args, new.attrs, new.given_types, span)
 
 
 def is_op(e: Expr | None, *keys: str) -> TypeGuard[Call]:

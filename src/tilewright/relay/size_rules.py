@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, TensorType, Type
 from tilewright.relay.cards.relations import is_any
-from tilewright.relay.printer import dim_text
+from tilewright.relay.texts import dim_text
 from tilewright.support.errors import TVMError
 from tilewright.tir import EQ
 from tilewright.tir import Var as SizeName

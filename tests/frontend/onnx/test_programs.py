@@ -407,3 +407,25 @@ def test_windows_are_exact_at_their_ends(op: str, periodic: int, known: bool) ->
                 end = np.float32(4 / 46).astype(dtype) if op == "HammingWindow" and dtype != np.float64 else 4 / 46
                 assert found[0] == (end if op == "HammingWindow" else 0)
                 assert periodic or found[-1] == found[0]
+
+
+@pytest.mark.parametrize(("axis", "bias"), [(0, ""), (1, ", b"), (-2, ", b")])
+def test_layers_normalised_over_several_axes_are_rows(axis: int, bias: str) -> None:
+    sizes = (2, 3, 4)[axis:]
+    of = ",".join(map(str, sizes))
+    parameters = [f"float[{of}] {name}" for name in ("w", "b") if name == "w" or bias]
+    run = program(f"""g (float[2,3,4] x, {", ".join(parameters)}) => (float[2,3,4] y) {{
+        y = LayerNormalization <axis = {axis}> (x, w{bias})
+    }}""")
+    rng = np.random.default_rng(0)
+    x, *given = [rng.standard_normal(s).astype("float32") for s in ((2, 3, 4), *[sizes] * len(parameters))]
+    along = tuple(range(axis % 3, 3))
+    want = (x - x.mean(along, keepdims=True)) / np.sqrt(x.var(along, keepdims=True) + 1e-5) * given[0]
+    np.testing.assert_allclose(run([x, *given])[0], want + sum(given[1:]), rtol=1e-4, atol=1e-5)
+
+
+def test_an_empty_batch_of_layers_is_normalised() -> None:
+    run = program(
+        """g (float[0,3,4] x, float[3,4] w) => (float[0,3,4] y) { y = LayerNormalization <axis = 1> (x, w) }"""
+    )
+    assert run([np.zeros((0, 3, 4), np.float32), np.ones((3, 4), np.float32)])[0].shape == (0, 3, 4)

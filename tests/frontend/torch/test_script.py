@@ -304,3 +304,17 @@ def test_number_of_a_file(tmp_path: Any) -> None:
         ("x", "float32", None),
         ("rate", "int64", []),
     ]
+
+
+class NumbersBesideTensors(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x.sum() * 0.5, x.half().sum() * 0.5, x.argmax() / 2.0, x.int().sum(dtype=torch.int32) * 2, x.long() * 0.5
+
+
+def test_numbers_beside_tensors_have_their_types() -> None:
+    traced = torch.jit.trace(NumbersBesideTensors(), x34)
+    mod, params = relay.frontend.from_pytorch(traced, [("x", (3, 4))])
+    found = relay.create_executor("vm", mod, tvm.cpu(), "llvm", params).evaluate()(x34.numpy())
+    for got, want in zip(found, traced(x34), strict=True):
+        assert got.numpy().dtype == want.numpy().dtype
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-3)

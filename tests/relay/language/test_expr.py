@@ -9,7 +9,7 @@ from tilewright import relay
 from tilewright.ir import IRModule, SourceName, Span
 from tilewright.node import load_json, save_json, structural_equal, structural_hash
 from tilewright.relay.functor import substitute
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import normalisation, products
 from tilewright.relay.rewriting import card_of
 from tilewright.support.errors import DiagnosticError, OpAttributeInvalid, OpAttributeRequired
 from tilewright.tir import Any, Var
@@ -43,9 +43,9 @@ def test_operators_and_attributes_of_calls() -> None:
     call = relay.nn.softmax(x, axis=0)
     assert isinstance(call, relay.Call)
     assert call.operator is call.op
-    assert card_of(call, neural.softmax).axis == 0
+    assert card_of(call, normalisation.softmax).axis == 0
     with pytest.raises(TypeError, match="attributes of batch_matmul were expected, but nn.softmax has softmax"):
-        card_of(call, neural.batch_matmul)
+        card_of(call, products.batch_matmul)
     with pytest.raises(TypeError, match="a call of an operator was expected, but this is a call of a Function"):
         relay.Function([x], x)(x).operator  # noqa: B018
 

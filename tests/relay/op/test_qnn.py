@@ -11,6 +11,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
+from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 
 qnn = relay.qnn.op
@@ -138,3 +139,22 @@ def test_programs_without_quantised_operators_are_only_looked_through(monkeypatc
     assert canonicalize(plain)["main"] is plain["main"] and not rewritten
     assert not [n for n in relay.analysis.list_op_freqs(canonicalize(quantised)) if n.startswith("qnn.")]
     assert rewritten == [quantised["main"]]
+
+
+@pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
+@pytest.mark.parametrize("name", ["add", "subtract", "mul"])
+def test_arithmetic_in_integers(name: str, rounding: str) -> None:
+    """Operands are requantised as integers of 31 bits and shifts, which is exact."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-128, 128, (2, 3, 4)).astype("int8") for _ in range(2)]
+    x, y = (relay.var(n, shape=(2, 3, 4), dtype="int8") for n in "xy")
+    parameters = [
+        np.float32([0.02, 0.1, 0.3]), np.int32([0, 3, -5]), np.float32(0.05), np.int32(7), np.float32(0.713), np.int32(-4),
+    ]  # fmt: skip
+    with relay.qnn.op.requantize_config(rounding=rounding, compute_dtype="int64"):
+        e = getattr(relay.qnn.op, name)(x, y, *[relay.const(p) for p in parameters], lhs_axis=1)
+        mod = relay.transform.InferType()(IRModule.from_expr(relay.Function([x, y], e)))
+        plain = relay.qnn.transform.CanonicalizeOps()(mod)
+        found = relay.create_executor("debug", plain).evaluate()(*arrays).numpy()
+        np.testing.assert_array_equal(found, e.attrs.ref(*arrays, *parameters))
+    assert "float32" not in plain.astext(show_meta_data=False)

@@ -43,6 +43,25 @@ def test_either_factor(side: int, flags: tuple[bool, bool]) -> None:
     assert simplified(product, a=a, b=b) == {"nn.batch_matmul": 1}
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"), [((6, 2, 5), (1, 5, 4)), ((2, 3, 2, 5), (1, 1, 5, 4)), ((1, 2, 5), (1, 5, 4))]
+)
+def test_factor_of_all_batches(
+    first: tuple[int, ...], second: tuple[int, ...], constant: bool, transposed: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    if transposed:
+        second = (*second[:-2], second[-1], second[-2])
+    a, b = (rng.standard_normal(s).astype("float32") for s in (first, second))
+    factors = [relay.var("a", shape=first), relay.const(b) if constant else relay.var("b", shape=second)]
+    product = relay.nn.batch_matmul(*factors, transpose_b=transposed)
+    left = simplified(product, a=a) if constant else simplified(product, a=a, b=b)
+    alone = first[0] == 1 and not constant
+    assert left == ({"nn.batch_matmul": 1} if alone else {"nn.matmul": 1, "reshape": 1})
+
+
 @pytest.mark.parametrize(
     ("shape", "joined", "axes", "out", "left"),
     [
@@ -69,3 +88,34 @@ def test_scales_that_would_change_the_shape_stay() -> None:
     scaled = relay.multiply(relay.transpose(y, (1, 0)), relay.const(np.ones((1, 1, 1), "float32") * 2))
     product = relay.nn.batch_matmul(x, scaled, transpose_b=False)
     assert simplified(product, x=a, y=b)["transpose"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "right", "turned"),
+    [
+        ("matmul", (2, 3, 1), (1, 4), {}),
+        ("matmul", (1, 3), (4, 1), {"transpose_a": True, "transpose_b": True}),
+        ("batch_matmul", (2, 3, 1), (1, 4, 1), {}),
+        ("batch_matmul", (1, 1, 3), (2, 1, 4), {"transpose_a": True, "transpose_b": False}),
+    ],
+)
+def test_sums_of_one_product_are_products_of_pairs(
+    name: str, left: tuple[int, ...], right: tuple[int, ...], turned: dict[str, bool]
+) -> None:
+    a, b = relay.var("a", shape=left), relay.var("b", shape=right)
+    mod = transform.InferType()(IRModule.from_expr(getattr(relay.nn, name)(a, b, **turned)))
+    simple = transform.SimplifyExpr()(mod)
+    assert set(list_op_freqs(simple)) <= {"multiply", "transpose", "reshape"}
+    given = [np.random.default_rng(0).standard_normal(s).astype("float32") for s in (left, right)]
+    found = [relay.create_executor("debug", m).evaluate()(*given).numpy() for m in (mod, simple)]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("channels", "filters", "groups"), [(1, 5, 1), (4, 4, 4)])
+def test_convolutions_of_one_channel_and_one_place_are_products(channels: int, filters: int, groups: int) -> None:
+    x, w = relay.var("x", shape=(2, channels, 3, 4)), relay.var("w", shape=(filters, 1, 1, 1))
+    given = [
+        np.random.default_rng(0).standard_normal(s).astype("float32") for s in ((2, channels, 3, 4), (filters, 1, 1, 1))
+    ]
+    assert set(simplified(relay.nn.conv2d(x, w, groups=groups), x=given[0], w=given[1])) == {"multiply", "reshape"}
+    assert simplified(relay.nn.conv2d(x, w, groups=groups, strides=(2, 1)), x=given[0], w=given[1]) == {"nn.conv2d": 1}

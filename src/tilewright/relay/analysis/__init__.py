@@ -75,6 +75,14 @@ lazy.declare(
         "get_calibration_data": "tilewright.relay.backend.calibration:get_calibration_data",
     },
 )
-lazy.faces(__name__, {"annotated_regions": ("AnnotatedRegionSet",)})
+lazy.faces(
+    __name__,
+    {
+        "analysis": (),
+        "annotated_regions": ("AnnotatedRegionSet",),
+        "count_layers": ("count_layers",),
+        "feature": ("Feature",),
+    },
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)

@@ -70,7 +70,7 @@ def _types_in(expr: Expr) -> Iterable[Type]:
         elif isinstance(e, Function) and e.ret_type is not None:
             yield e.ret_type
         elif isinstance(e, Call):
-            yield from e.type_args
+            yield from e.given_types
 
 
 def _walk_type(t: Type, used: dict[TypeVar, None], bound: dict[TypeVar, None]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, MutableMapping
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,5 +168,11 @@ def is_pointwise(call: Call) -> bool:
     )
 
 
-sparse_dense = SimpleNamespace(process_params=process_dense_params, SparseAnalysisResult=SparseAnalysisResult)
-sparse_conv2d = SimpleNamespace(process_params=process_conv2d_params, SparseAnalysisResult=SparseAnalysisResult)
+def _module(name: str, process_params: Callable[..., Any]) -> ModuleType:
+    module = sys.modules[f"tilewright.relay.analysis.{name}"] = ModuleType(f"tilewright.relay.analysis.{name}")
+    vars(module).update(process_params=process_params, SparseAnalysisResult=SparseAnalysisResult)
+    return module
+
+
+sparse_dense = _module("sparse_dense", process_dense_params)
+sparse_conv2d = _module("sparse_conv2d", process_conv2d_params)

@@ -13,14 +13,14 @@ from tilewright.relay.functor import flow_children
 from tilewright.support.errors import DiagnosticError
 
 
-def well_formed(program: Expr | IRModule, diag_ctx: object = None, report: bool = False) -> bool:
+def well_formed(expr: Expr | IRModule, diag_ctx: object = None, report: bool = False) -> bool:
     """Whether every variable is bound once, is used only in its scope, and all type variables are bound.
 
     A lone expression may have free variables (a module's functions may not). With `report` a program that is not well
     formed raises DiagnosticError with all findings.
     """
     with deep_recursion():
-        found = findings(program)
+        found = findings(expr)
     if found and report:
         raise DiagnosticError("the program is not well formed\n" + "\n".join(found))
     return not found

@@ -45,10 +45,16 @@ def create_executor(
 # These modules compile a model. A model from the cache does not need them.
 defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "model_source", "te_compiler")])
 
+_UMA = [f"{__name__}.byoc.uma:{name}" for name in ("PassPhase", "UMABackend", "uma_available")]
 lazy.faces(
     __name__,
     {
         "executor": (f"{__name__}.options:Executor",),
+        "contrib": (),
+        "contrib.uma": _UMA,
+        "contrib.uma.api": _UMA,
+        "contrib.uma.api.utils": (f"{__name__}.byoc.uma:PassPhase",),
+        "contrib.uma.backend": (f"{__name__}.byoc.uma:UMABackend",),
         "runtime": (f"{__name__}.options:Runtime",),
         "interpreter": (
             f"{__name__}.program_executor:Executor",

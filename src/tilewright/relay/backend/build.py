@@ -28,7 +28,7 @@ from tilewright.target.virtual_device import TargetLike, Targets
 
 @paused_collection()
 def build(
-    mod: IRModule | Function,
+    ir_mod: IRModule | Function,
     target: Targets = None,
     target_host: TargetLike | None = None,
     executor: Any = None,
@@ -53,8 +53,8 @@ def build(
     """
     config = config_of(target, target_host)
     chosen = config.targets[0]
-    prefix = str((mod.attrs or {}).get("system_lib_prefix", "")) if isinstance(mod, IRModule) else ""
-    how, run_by = executor_of(mod, executor), Runtime.of(runtime)
+    prefix = str((ir_mod.attrs or {}).get("system_lib_prefix", "")) if isinstance(ir_mod, IRModule) else ""
+    how, run_by = executor_of(ir_mod, executor), Runtime.of(runtime)
     need_code_generators(config, "relay.build")
     if how is not None:
         need_interface(how, run_by or Runtime("cpp"), chosen)
@@ -64,7 +64,7 @@ def build(
         made = GraphExecutorFactoryModule
     found = how or Executor("graph")
     with chosen:
-        bound = bind_params(as_module(mod), params)
+        bound = bind_params(as_module(ir_mod), params)
         key = None
         if workspace_memory_pools is None and constant_memory_pools is None:
             with step("the model's key in the compile cache"):

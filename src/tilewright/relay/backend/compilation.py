@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.backend import CPU_RULES, NO_RULES, Code, back_end_of, host_target
+from tilewright.codegen.backend import CPU_RULES, GPU_RULES, NO_RULES, Code, back_end_of, host_target
 from tilewright.ir import IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.steps import step
@@ -65,6 +65,9 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
     def on_cpus(*passes: Any) -> tuple[Any, ...]:
         return passes if rules == {CPU_RULES} else ()
 
+    def on_gpus(*passes: Any) -> tuple[Any, ...]:
+        return passes if rules == {GPU_RULES} else ()
+
     passes: list[Any] = [
         transform.ToGraphNormalForm(),
         transform.InferType(),
@@ -82,7 +85,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *tuned(transform.FoldScaleAxis(), transform.SimplifyExpr()),
         *on_cpus(transform.ProductsBeforeResizes()),
         *mixed,
-        *on_cpus(transform.ProductsOfBytes(), transform.WideSums()),
+        *on_cpus(transform.ProductsOfPairs(), transform.ProductsOfBytes(), transform.WideSums()),
         transform.EliminateCommonSubexpr(),
         *on_cpus(transform.ApplyTemplates()),
         *tuned(transform.CombineSmallProducts(), transform.CombineSmallConvolutions(), transform.SliceSplits()),
@@ -92,6 +95,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.FlattenRows(),
             transform.PackDense(),
         ),
+        *on_gpus(transform.ChannelsLast()),
         *tuned(transform.SimplifyExpr(), transform.FoldConstant()),
         *on_cpus(transform.PackWinograd(), transform.PackStrassen()),
         *tuned(transform.FuseAttention()),

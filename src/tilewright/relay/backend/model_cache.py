@@ -30,8 +30,8 @@ from tilewright.relay.backend.keys import adds_lowering_passes, options_key, pac
 from tilewright.relay.backend.string_constants import strings_among
 from tilewright.relay.expr import Call, Constant, Function, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import span_text
 from tilewright.relay.rewriting import card_of
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.support import cache as disk
 from tilewright.target import CompilationConfig, Target

@@ -26,6 +26,7 @@ from tilewright.relay.backend.kernels.lowered_functions import (
     typed_function,
 )
 from tilewright.relay.backend.kernels.machine_code import scheduled
+from tilewright.relay.backend.kernels.overlaps import overlapping_inputs
 from tilewright.relay.backend.kernels.recorded import asks_records, recorded
 from tilewright.relay.backend.kernels.tensor_facts import (
     KernelFacts,
@@ -72,7 +73,7 @@ NAME_LIMIT = 80
 
 def source_of(func: Function) -> str:
     """The names of the model's nodes in a primitive function."""
-    from tilewright.relay.printer import span_text
+    from tilewright.relay.texts import span_text
 
     names: dict[str, None] = {}
     for node in post_order(func.body):
@@ -108,32 +109,30 @@ def kernel_name(cards: Sequence[OpCard]) -> str:
 def _prim_func(
     graph: TensorGraph,
     name: str,
-    in_place: Sequence[int],
+    shared: Sequence[int],
     sizes: Sequence[tir.Var],
     schedule: te.Schedule | None = None,
     args: Sequence[te.Tensor] = (),
 ) -> tir.PrimFunc:
     """The PrimFunc of a primitive function's tensors. It is unscheduled, unless the program gave a schedule. args: the parameters, if they
-    are not those of the graph."""
+    are not those of the graph. shared: inputs whose memory the output may use."""
     attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
     if schedule is not None:
         prim, attrs[IS_SCHEDULED] = schedule.to_prim_func(list(args) or [*graph.inputs, *graph.outputs]), True
     else:
         # Sizes have 64 bits. With indices of two widths, analysis would not see which are equal.
         prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
-    if in_place:
-        # An output that takes an input's storage is an alias of it.
-        attrs[IN_PLACE] = (*in_place, len(graph.inputs))
+    if shared:
+        # An output that uses an input's storage is an alias of it.
+        attrs[IN_PLACE] = (*shared, len(graph.inputs))
     return prim.with_attr(attrs)
 
 
-def composed(
-    func: Function, name: str, in_place: Sequence[int], target: Target, plan: KernelPlan | None
-) -> tir.PrimFunc:
+def composed(func: Function, name: str, shared: Sequence[int], target: Target, plan: KernelPlan | None) -> tir.PrimFunc:
     """The PrimFunc of a primitive function whose facts are known."""
     with deep_recursion(), target, plan or Planner():
         graph = TensorGraph(func)
-        return _prim_func(graph, name, in_place, (), graph.schedule_given(target))
+        return _prim_func(graph, name, shared, (), graph.schedule_given(target))
 
 
 class TECompiler:
@@ -222,19 +221,22 @@ class TECompiler:
             plan, record = self._plan(digest), self._record(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
-                compose = lambda: composed(func, name, facts.in_place, self.target, plan)  # noqa: E731
+                compose = lambda: composed(func, name, facts.shared, self.target, plan)  # noqa: E731
                 return Kernel(name, compose, facts, source_of(func), digest, func, plan, record)
             with plan or Planner():
                 graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
             own = None if sizes else graph.schedule_given(self.target)
-            prim = _prim_func(graph, name, in_place, sizes, own)
             # After the operators, since those without a kernel report that, and why, even if sizes are unknown.
             traffic = _argument_bytes(func, sizes)
             if traffic:
                 traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
-            facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place, multiply_adds_of(ops))
+            # Rules for pairs schedule line after line; those of others, and schedules that programs give, may not.
+            ordered = own is None and traffic and isinstance(self.target, Target) and self.target.cpu.pairs
+            overlaps = overlapping_inputs(graph.inputs, graph.outputs, ops) if ordered else ()
+            facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place, multiply_adds_of(ops), overlaps)
+            prim = _prim_func(graph, name, facts.shared, sizes, own)
             if key:
                 disk.put(key, json.dumps(facts).encode())
             return Kernel(name, prim, facts, source_of(func), digest, func, plan, record)

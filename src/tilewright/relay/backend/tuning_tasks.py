@@ -57,7 +57,7 @@ def tuning_tasks(mod: IRModule | Function, target: Targets = None, params: Param
 def _task(call: KernelCall, target: Target, calls: int) -> KernelTask:
     kernel = call.kernel
     assert kernel.program is not None
-    space = PlanSpace(partial(composed, kernel.program, kernel.name, kernel.in_place, target), target)
+    space = PlanSpace(partial(composed, kernel.program, kernel.name, kernel.shared, target), target)
     work = (kernel.flops, kernel.moved_bytes, kernel.products, kernel.multiply_adds or kernel.flops)
     return KernelTask(kernel.name, kernel.digest.hex(), target, space, calls, *work, _shapes(call))
 

@@ -14,7 +14,7 @@ from tilewright.relay.backend.kernels.tensor_graph import TensorGraph, is_static
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import span_text, type_text
+from tilewright.relay.texts import span_text, type_text
 from tilewright.support.errors import TVMError
 
 
@@ -83,7 +83,7 @@ def _typed(call: Call, args: list[Expr]) -> Call:
     """The call with other operands of the same types."""
     from tilewright.relay.typing.infer_type import infer_types
 
-    made = Call(call.op, tuple(args), call.attrs, call.type_args)
+    made = Call(call.op, tuple(args), call.attrs, call.given_types)
     infer_types(made)
     return made
 

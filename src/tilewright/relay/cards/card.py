@@ -25,6 +25,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
+from tilewright.ir.expr import install_operands
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
 from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Tuple, TupleWrapper, const, register_operators
@@ -317,6 +318,15 @@ def argument_names(cls: type[OpCard]) -> tuple[tuple[str, ...], bool]:
         least = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
         cached = _arguments[cls] = (names, variadic, least)
     return cached[0], cached[1]
+
+
+def _operand_names(key: str) -> tuple[str, ...]:
+    card = _cards.get(key)
+    names, variadic = argument_names(card) if card is not None else ((), False)
+    return names or (("data",) if variadic else ())
+
+
+install_operands(_operand_names)
 
 
 def required_arguments(cls: type[OpCard]) -> int:

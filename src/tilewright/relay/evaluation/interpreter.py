@@ -35,8 +35,9 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.printer import Printer
 from tilewright.relay.size_rules import NUMBER, STATED, size_rules
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import DepthError, TVMError
 from tilewright.tir import Var as SizeName

@@ -12,7 +12,7 @@ from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.cards.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.cards.open_attributes import with_sizes
 from tilewright.relay.expr import Call
-from tilewright.relay.printer import span_text
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.findings import call_text
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError

@@ -27,10 +27,10 @@ from tilewright.relay.op.arithmetic import (
     signal,
     sparse,
 )
-from tilewright.relay.op.convolution import conv, conv_nd, packed_conv, phases, sampled
+from tilewright.relay.op.convolution import conv, conv_nd, packed_conv, paired_conv, phases, sampled
 from tilewright.relay.op.data_dependent import counted, dynamic
 from tilewright.relay.op.images import detection, regions_of_interest, resize, sampling
-from tilewright.relay.op.layers import loss, neural, padding, pool
+from tilewright.relay.op.layers import attention, loss, normalisation, padding, pool, products
 from tilewright.relay.op.movement import arrange, create, indexing, like, repeating, reshaping, scatter, slicing, space
 from tilewright.relay.op.program import (
     bounds,
@@ -51,14 +51,15 @@ from tilewright.relay.op.registry import (
     register_legalize,
     register_mixed_precision_conversion,
     register_optional_fake_quantization_to_integer,
+    register_qnn_canonicalize,
     register_qnn_legalize,
 )
 from tilewright.support import lazy
 
 # The general adjoint, which adjoints of many operators use.
 adjoint.vjp.samples = [
-    (((2, 5), (2, 5)), {"card": neural.softmax()}),
-    (((2, 3), (4, 3), (2, 4)), {"card": neural.dense(), "wrt": 1}),
+    (((2, 5), (2, 5)), {"card": normalisation.softmax()}),
+    (((2, 3), (4, 3), (2, 4)), {"card": products.dense(), "wrt": 1}),
 ]
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "register_legalize",
     "register_mixed_precision_conversion",
     "register_optional_fake_quantization_to_integer",
+    "register_qnn_canonicalize",
     "register_qnn_legalize",
 ]
 
@@ -82,6 +84,7 @@ class Namespace(types.ModuleType):
     def __init__(self, prefix: str) -> None:
         super().__init__(f"{__name__}.{prefix}", f"Constructors of the {prefix} operators.")
         self._prefix = prefix
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         key = f"{self._prefix}.{name}"
@@ -138,3 +141,6 @@ __getattr__, __dir__ = lazy.late(__name__, otherwise=lookup)
 # Programs also import from these modules: `from tvm.relay.op.nn import conv2d`.
 for _inner in (nn, image, vision, random, dyn, qnn, annotation):
     sys.modules[f"{__name__}.{_inner._prefix}"] = _inner
+    lazy.faces(
+        _inner.__name__, {module: held.split() for module, held in names.INNER_MODULES.get(_inner._prefix, {}).items()}
+    )

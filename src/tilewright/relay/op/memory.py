@@ -10,6 +10,7 @@ from tilewright.relay.cards.relations import Dim
 from tilewright.relay.expr import Expr, ExprWithOp, Tuple, TupleGetItem
 from tilewright.relay.op.program.devices import AnyDevice, as_virtual_device
 from tilewright.relay.op.program.manifest import known_shape
+from tilewright.support import lazy
 from tilewright.support.errors import TVMError
 from tilewright.target import VirtualDevice
 
@@ -81,3 +82,6 @@ def to_tuple_type(ty: Type, exprs: Sequence[Expr]) -> Expr:
         return Tuple(tuple([pack(f) for f in t.fields])) if isinstance(t, TupleType) else next(rest)
 
     return pack(ty)
+
+
+lazy.faces(__name__, {"memory": ()})

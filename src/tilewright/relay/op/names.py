@@ -78,3 +78,16 @@ MODULES = {
     "algorithm": "argsort searchsorted sort topk",
 }
 """Operators by the module in which classic programs import them."""
+INNER_MODULES = {
+    "annotation": {"annotation": ""},
+    "image": {"image": ""},
+    "nn": {"nn": "", "utils": "tilewright.topi.nn.utils:get_pad_tuple1d tilewright.topi.nn.utils:get_pad_tuple3d"},
+    "random": {"kernel": ""},
+    "vision": {
+        "multibox": "multibox_prior multibox_transform_loc",
+        "nms": "all_class_non_max_suppression get_valid_counts non_max_suppression regular_non_max_suppression",
+        "rcnn": "proposal roi_align roi_pool",
+        "yolo": "yolo_reorg",
+    },
+}
+"""The same for operators whose names have a prefix; none named are all."""

@@ -47,6 +47,12 @@ def register_qnn_legalize(op_name: str, legal_op: Any = None, level: int = 10) -
     return register_op_attr(op_name, "FTVMQnnLegalize", legal_op, level)
 
 
+def register_qnn_canonicalize(op_name: str, legal_op: Any = None, level: int = 10) -> Any:
+    """Sets how `relay.qnn.transform.CanonicalizeOps` makes calls of a quantised operator plain ones, before the operator's own rule; the
+    function is as in `register_legalize`. A decorator if `legal_op` is not given."""
+    return register_op_attr(op_name, "FTVMQnnCanonicalize", legal_op, level)
+
+
 def register_fake_quantization_to_integer(op_name: str, func: Any = None, level: int = 10) -> Any:
     """Sets how FakeQuantizationToInteger converts an operator: `f(expr, type_map)` returns [expression, affine type], or None if it
     has no integer form.

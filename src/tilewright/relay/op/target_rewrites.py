@@ -31,6 +31,11 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "matmul_legalize": "nn.matmul",
         "take_legalize": "take",
     },
+    "FTVMQnnLegalize": {
+        "qnn_conv2d_legalize": "qnn.conv2d",
+        "qnn_conv2d_transpose_legalize": "qnn.conv2d_transpose",
+        "qnn_dense_legalize": "qnn.dense",
+    },
     "FTVMAlterOpLayout": {
         "add_alter_layout": "add",
         "conv2d_alter_layout": "nn.conv2d",
@@ -44,7 +49,10 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By the attribute that the pass reads: hooks, and their operators."""
-ARGUMENTS = {"FTVMLegalize": "attrs inputs types", "FTVMAlterOpLayout": "attrs inputs tinfos out_type"}
+ARGUMENTS = {
+    **dict.fromkeys(("FTVMLegalize", "FTVMQnnLegalize"), "attrs inputs types"),
+    "FTVMAlterOpLayout": "attrs inputs tinfos out_type",
+}
 UNREAD = {
     "bias_add_legalize": "_attrs _inputs _tinfos",
     **dict.fromkeys(

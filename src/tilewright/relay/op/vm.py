@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.cards.relations import Dim
 from tilewright.relay.expr import Expr, ExprWithOp
+from tilewright.support import lazy
 
 __all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]
 
@@ -30,3 +31,6 @@ def shape_func(func: Expr, inputs: Expr, outputs: Expr, is_inputs: Sequence[bool
     """Writes the shapes of a primitive function's results to a tuple of tensors. inputs: for each argument the tensor itself (if
     `is_inputs`) or its shape."""
     return constructor("vm.shape_func")(func, inputs, outputs, is_input=tuple([bool(i) for i in is_inputs]))
+
+
+lazy.faces(__name__, {"vm": ()})

@@ -43,13 +43,13 @@ def parse_expr(source: str, init_module: IRModule | None = None, init_meta_table
     return parse_expr_text(Source("from_string", source), init_module, init_meta_table)
 
 
-def fromtext(data: str, source_name: str = "from_string") -> Expr | IRModule:
+def fromtext(source: str, source_name: str = "from_string") -> Expr | IRModule:
     """The module or, where the text defines no function, the expression that a text says."""
-    remember(source_name, data)
-    program = Source(source_name, data)
-    words = data.replace("[", " ").replace("@", " ").split()
+    remember(source_name, source)
+    program = Source(source_name, source)
+    words = source.replace("[", " ").replace("@", " ").split()
     if any([w in words for w in ("def", "type", "extern")]):
-        return parse(data, source_name)
+        return parse(source, source_name)
     return parse_expr_text(program, None, None)
 
 

@@ -172,6 +172,19 @@ def @tensor_array_concat{s}(%l: List[{t}]) -> {t} {{
             text += fill(UNSTACK, u=f"_tensor{r}{s}", unstack=name, X=types[r], T=t, make=f"tensor{r - 1}{s}")
         define(self.prelude, f"tensor arrays of {self.dtype}", text)
 
+    # One after the other they would define what one text defines at once.
+    define_tensor_adt = define_tensor_array = define_tensor_array_concat = define_tensor_array_gather = register
+    define_tensor_array_read = define_tensor_array_scatter = define_tensor_array_split = define_tensor_array_stack = (
+        register
+    )
+    define_tensor_array_unstack_tensor1 = define_tensor_array_unstack_tensor2 = define_tensor_array_unstack_tensor3 = (
+        register
+    )
+    define_tensor_array_unstack_tensor4 = define_tensor_array_unstack_tensor5 = define_tensor_array_unstack_tensor6 = (
+        register
+    )
+    define_tensor_array_write = define_tensor_concat = define_tensor_expand_dims = define_tensor_take = register
+
 
 class StaticTensorArrayOps:
     """Lists of tensors of a dtype and a shape, in which Any stands for sizes that differ. What joins or splits tensors along
@@ -252,6 +265,30 @@ class StaticTensorArrayOps:
                 part = f'{make}(take(%v, dyn.arange(%o, %next, 1, dtype="int32"), axis=0))'
                 texts.append(fill(SPLIT, s=s, T=t, V=value, part=part))
         define(p, f"tensor arrays of {tensor_text(self.dtype, shape)}", "\n".join(texts))
+
+    # One after the other they would define what one text defines at once.
+    define_tensor_adt = define_tensor_array = define_tensor_array_concat = define_tensor_array_gather = register
+    define_tensor_array_read = define_tensor_array_stack = define_tensor_array_unstack = define_tensor_array_write = (
+        register
+    )
+    define_tensor_concatenate = define_tensor_expand_dims = define_tensor_get_data = define_tensor_take = register
+
+    def define_tensor_array_scatter(self, indices_shape: Shape | None = None, force_update: bool = False) -> None:
+        """`register`: what is defined takes indices of any number."""
+        del indices_shape, force_update
+        self.register()
+
+    def define_tensor_array_split(
+        self, value_shape: Shape | None = None, lengths_shape: Shape | None = None, force_update: bool = False
+    ) -> None:
+        """`register`: what is defined takes any number of lengths."""
+        del value_shape, lengths_shape, force_update
+        self.register()
+
+    def is_cached(self, name: str) -> bool:
+        """Whether the module has this function, such as "tensor_array_read"."""
+        found = self.get_name(name)
+        return any([g.name_hint == found for g in self.prelude.mod.functions])
 
     def _joined(
         self, s: str, name: str, shape: Shape, texts: list[str], form: str, row: str, t: str

@@ -1,8 +1,11 @@
 """Post-training quantisation of float32 models (classic `relay.quantize`)."""
 
-from tilewright.relay.quantize.config import QConfig, current_qconfig, qconfig
-from tilewright.relay.quantize.passes import QAnnotateKind, annotate, calibrate, kind2str, partition, realize
+from tilewright.relay.quantize.config import QAnnotateKind, QConfig, current_qconfig, kind2str, qconfig
+from tilewright.relay.quantize.passes import annotate, calibrate, partition, realize
 from tilewright.relay.quantize.rewrite import prerequisite_optimize, quantize
+from tilewright.support import lazy
+
+lazy.faces(__name__, {"quantize": ()})
 
 __all__ = [
     "QAnnotateKind",

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
+from enum import IntEnum
 from typing import Any
 
 MODES = ("global_scale", "kl_divergence", "percentile", "max")
 WEIGHT_SCALES = ("power2", "max", "channel")
+
+
+class QAnnotateKind(IntEnum):
+    """The role of a value in a quantised layer."""
+
+    IDENTITY = 0
+    INPUT = 1
+    WEIGHT = 2
+    ACTIVATION = 3
+
+
+def kind2str(kind: int) -> str:
+    """The name of a kind: "input", "weight", "activation" or "identity"."""
+    return QAnnotateKind(kind).name.lower()
 
 
 class QConfig:
@@ -72,6 +87,14 @@ class QConfig:
         self.debug_enabled_ops = None if debug_enabled_ops is None else tuple(debug_enabled_ops)
         self.calibrate_chunk_by = calibrate_chunk_by
         self._tokens: list[Token[QConfig | None]] = []
+
+    def get_nbit_by_kind(self, kind: int) -> int:
+        """The bits of values of a kind (QAnnotateKind): nbit_input, nbit_weight or nbit_activation."""
+        return int(getattr(self, f"nbit_{kind2str(kind)}"))
+
+    def get_dtype_by_kind(self, kind: int) -> str:
+        """The type of values of a kind (QAnnotateKind): dtype_input, dtype_weight or dtype_activation."""
+        return str(getattr(self, f"dtype_{kind2str(kind)}"))
 
     def __enter__(self) -> QConfig:
         self._tokens.append(_current.set(self))

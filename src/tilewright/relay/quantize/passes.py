@@ -11,7 +11,6 @@ the steps the program is one of float32, in which what will be integers is round
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from enum import IntEnum
 
 import numpy as np
 
@@ -26,20 +25,6 @@ from tilewright.relay.quantize.ranges import Sample, ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
 from tilewright.relay.rewriting import card_of, is_op
 from tilewright.relay.typing.infer_type import infer_module
-
-
-class QAnnotateKind(IntEnum):
-    """The role of a value in a quantised layer."""
-
-    IDENTITY = 0
-    INPUT = 1
-    WEIGHT = 2
-    ACTIVATION = 3
-
-
-def kind2str(kind: int) -> str:
-    """The name of a kind: "input", "weight", "activation" or "identity"."""
-    return QAnnotateKind(kind).name.lower()
 
 
 def _pass(name: str, change: Callable[[Function], Function]) -> Pass:
@@ -169,4 +154,4 @@ class _Rescale(ExprMutator):
         return Annotator([], {}, self.config).rounding(inner, scale)
 
 
-__all__ = ["QAnnotateKind", "annotate", "calibrate", "kind2str", "partition", "realize"]
+__all__ = ["annotate", "calibrate", "partition", "realize"]

@@ -65,11 +65,12 @@ def quantize(
 
 
 def integer_form(mod: IRModule, config: QConfig) -> IRModule:
-    """The module with what lies between roundings on integers, in plain operators."""
+    """The module with what lies between roundings on integers, in plain operators. What is requantised is computed in the compute_dtype of
+    the current `requantize_config`."""
     mod = transform.FakeQuantizationToInteger(use_qat=True)(mod)
-    from tilewright.relay.op.quantization.requantize_config import requantize_config
+    from tilewright.relay.op.quantization.requantize_config import RequantizeConfig, requantize_config
 
-    with requantize_config(rounding=config.rounding):
+    with requantize_config(config.rounding, RequantizeConfig.current().compute_dtype):
         from tilewright.relay.qnn.transform import CanonicalizeOps
 
         return Sequential([CanonicalizeOps(), transform.FoldConstant()])(mod)

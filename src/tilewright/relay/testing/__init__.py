@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from tilewright.ir.transform import Sequential
 from tilewright.node.field_values import numpy_dtype
 from tilewright.relay import transform
 from tilewright.relay.backend import create_executor
-from tilewright.relay.expr import Expr, Function
+from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.functor import post_order
 from tilewright.relay.prelude.standard_library import Prelude
 from tilewright.relay.testing import (
     dcgan,
@@ -37,11 +39,12 @@ from tilewright.relay.testing import (
     yolo_detection,
 )
 from tilewright.relay.testing.init import create_workload
-from tilewright.relay.testing.nat import add_nat_definitions, make_nat_expr, make_nat_value
+from tilewright.relay.testing.nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from tilewright.relay.testing.py_converter import run_as_python, to_python
 from tilewright.relay.testing.temp_op_attr import TempOpAttr
 from tilewright.relay.transform.functional.gradient import gradient
 from tilewright.runtime import NDArray
+from tilewright.support import lazy
 
 __all__ = [
     "Prelude",
@@ -49,10 +52,12 @@ __all__ = [
     "add_nat_definitions",
     "check_grad",
     "count",
+    "count_ops",
     "create_workload",
     "dcgan",
     "densenet",
     "dqn",
+    "enabled_targets",
     "gradient",
     "inception_v3",
     "init",
@@ -78,6 +83,9 @@ __all__ = [
     "yolo_detection",
 ]
 
+# Tools of the layer above.
+__getattr__, __dir__ = lazy.late(__name__)
+
 
 def run_opt_pass(expr: Expr, opt_pass: Any, import_prelude: bool = False) -> Any:
     """The expression after a pass (or a list of them): the function for a function, the body for anything else."""
@@ -101,12 +109,9 @@ def rand(dtype: str, *shape: int) -> NDArray:
     return array(np.random.rand(*shape).astype(numpy_dtype(dtype)))
 
 
-def count(n: Any) -> int:
-    """The number that a value of the prelude's type nat stands for."""
-    found = 0
-    while n.constructor.name_hint == "s":
-        found, n = found + 1, n.fields[0]
-    return found
+def count_ops(expr: Expr) -> Counter[Expr]:
+    """How often an expression calls each operator, function and constructor."""
+    return Counter([e.op for e in post_order(expr) if isinstance(e, Call)])
 
 
 def _random(t: Type, scale: float, mean: float) -> np.ndarray:

@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from tilewright.relay import op
 from tilewright.relay.analysis import free_vars
 from tilewright.relay.expr import Expr, Function, var
 from tilewright.relay.testing import layers
 from tilewright.relay.testing.init import Workload, create_workload
+
+
+def deconv2d(
+    data: Expr,
+    ishape: Sequence[int],
+    oshape: Sequence[int],
+    kshape: Sequence[int],
+    layout: str,
+    name: str,
+    stride: Sequence[int] = (2, 2),
+) -> Expr:
+    """The adjoint of a convolution, from an image to one of shape `oshape` (channels, rows, columns). kshape: rows and columns of the
+    weights `name`."""
+    del ishape
+    pads = [(k - 1) // 2 for k in kshape]
+    extra = [(o + 2 * p - k) % s for o, p, k, s in zip(oshape[-2:], pads, kshape, stride, strict=True)]
+    kernel_layout = "IOHW" if layout == "NCHW" else "HWOI"
+    made: Expr = layers.conv2d_transpose(
+        data, channels=oshape[0], kernel_size=tuple(kshape), strides=tuple(stride), padding=(*pads, *pads), output_padding=tuple(extra),
+        data_layout=layout, kernel_layout=kernel_layout, name=name,
+    )  # fmt: skip
+    return made
+
+
+def deconv2d_bn_relu(data: Expr, prefix: str, **kwargs: Any) -> Expr:
+    """`deconv2d`, normalised and rectified; weights and statistics have names that begin with `prefix`."""
+    net = deconv2d(data, name=f"{prefix}_deconv", **kwargs)
+    axis = str(kwargs["layout"]).index("C")
+    made: Expr = op.nn.relu(layers.batch_norm_infer(net, epsilon=1e-5, scale=False, axis=axis, name=f"{prefix}_batch"))
+    return made
 
 
 def get_net(
@@ -26,17 +59,12 @@ def get_net(
     x = op.nn.relu(op.nn.dense(x, weight, units=4 * 4 * ngf * 8))
     shape = (-1, ngf * 8, 4, 4) if layout == "NCHW" else (-1, 4, 4, ngf * 8)
     x = op.reshape(x, shape)
-    kernel_layout = "IOHW" if layout == "NCHW" else "HWOI"
-    for i, channels in enumerate((ngf * 4, ngf * 2, ngf, oshape[-3]), 2):
-        x = layers.conv2d_transpose(
-            x, channels=channels, kernel_size=(4, 4), strides=(2, 2), padding=(1, 1, 1, 1), data_layout=layout,
-            kernel_layout=kernel_layout, name=f"g{i}_deconv" if i < 5 else "g5_deconv",
-        )  # fmt: skip
-        if i < 5:
-            x = op.nn.relu(
-                layers.batch_norm_infer(x, epsilon=1e-5, scale=False, axis=layout.index("C"), name=f"g{i}_batch")
-            )
-    x = op.tanh(x)
+    ishape = (ngf * 8, 4, 4)
+    for i, channels in enumerate((ngf * 4, ngf * 2, ngf), 2):
+        larger = (channels, 2 * ishape[1], 2 * ishape[2])
+        x = deconv2d_bn_relu(x, f"g{i}", ishape=ishape, oshape=larger, kshape=(4, 4), layout=layout)
+        ishape = larger
+    x = op.tanh(deconv2d(x, ishape, oshape[-3:], (4, 4), layout, "g5_deconv"))
     return Function(free_vars(x), x)
 
 

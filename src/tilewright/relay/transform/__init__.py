@@ -44,6 +44,7 @@ from tilewright.relay.transform.fusion.fuse_ops import FuseOps
 from tilewright.relay.transform.fusion.slice_splits import SliceSplits
 from tilewright.relay.transform.fusion.split_args import SplitArgs
 from tilewright.relay.transform.layout.alter_layout import AlterOpLayout, PackDense
+from tilewright.relay.transform.layout.channels_last import ChannelsLast
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout, LayoutConfig
 from tilewright.relay.transform.layout.flatten_rows import FlattenRows
 from tilewright.relay.transform.layout.halo import WriteHalos
@@ -55,6 +56,7 @@ from tilewright.relay.transform.memory.device_planner import PlanDevices
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.operators.byte_products import ProductsOfBytes
 from tilewright.relay.transform.operators.legalize import Legalize
+from tilewright.relay.transform.operators.paired_products import ProductsOfPairs
 from tilewright.relay.transform.operators.product_places import ProductsBeforeResizes
 from tilewright.relay.transform.operators.templates import ApplyTemplates
 from tilewright.relay.transform.operators.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
@@ -178,6 +180,7 @@ __all__ = [
     "PrintIR",
     "ProductsBeforeResizes",
     "ProductsOfBytes",
+    "ProductsOfPairs",
     "ProductsOfWindows",
     "RemoveUnusedFunctions",
     "Sequential",
@@ -192,6 +195,7 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
+    "ChannelsLast",
     "CheckBounds",
     "TransposedConvolutions",
     "WideSums",

@@ -147,7 +147,7 @@ def _used_memory(func: Function) -> Function:
         value = let.value
         if isinstance(value, Call) and isinstance(value.op, Function) and value.op.is_primitive:
             callee = value.op.with_attr("used_memory", (sum(live.values()),))
-            value = Call(callee, value.args, value.attrs, value.type_args, value.span)
+            value = Call(callee, value.args, value.attrs, value.given_types, value.span)
         result.append((let, value))
         live = {v: size for v, size in live.items() if last.get(v, -1) > step}
     for let, value in reversed(result):

@@ -7,7 +7,7 @@ its operands are cast to the wide type.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -28,11 +28,11 @@ MOST = {"bfloat16": 3.3895313892515355e38, "float16": 65504.0}
 
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
 
-ALWAYS = (
+DEFAULT_ALWAYS_LIST = [
     "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.dense",
     "nn.matmul", "nn.batch_matmul",
-)  # fmt: skip
-FOLLOW = (
+]  # fmt: skip
+DEFAULT_FOLLOW_LIST = [
     "abs", "add", "annotation.stop_fusion", "argmax", "argmin", "arange", "broadcast_to", "broadcast_to_like", "cast", "ceil", "clip",
     "concatenate", "copy", "divide", "equal", "expand_dims", "fixed_point_multiply", "floor", "full", "full_like", "gather", "gather_nd",
     "greater", "greater_equal", "image.resize2d", "layout_transform", "less", "less_equal", "logical_not", "max", "maximum", "meshgrid",
@@ -46,17 +46,51 @@ FOLLOW = (
     "sqrt", "squeeze", "stack",
     "strided_set", "strided_slice", "subtract", "take", "tanh", "tile", "topk", "transpose", "trunc", "unravel_index", "where",
     "zeros", "zeros_like",
-)  # fmt: skip
-NEVER = (
+]  # fmt: skip
+DEFAULT_NEVER_LIST = [
     "atan", "acos", "acosh", "asin", "asinh", "atanh", "cos", "cosh", "cumsum", "cumprod", "erf", "exp", "fast_erf", "fast_exp", "log",
     "log10", "log2", "mean", "nn.cross_entropy", "nn.cross_entropy_with_logits", "nn.fast_softmax", "nn.group_norm", "nn.l2_normalize",
     "nn.log_softmax", "nn.lrn", "nn.nll_loss", "nn.softmax", "power", "prod", "rsqrt", "sin", "sinh", "std", "sum", "tan", "variance",
-)  # fmt: skip
+]  # fmt: skip
 _DEFAULTS = {
-    **dict.fromkeys(ALWAYS, MIXED_PRECISION_ALWAYS),
-    **dict.fromkeys(FOLLOW, MIXED_PRECISION_FOLLOW),
-    **dict.fromkeys(NEVER, MIXED_PRECISION_NEVER),
+    **dict.fromkeys(DEFAULT_ALWAYS_LIST, MIXED_PRECISION_ALWAYS),
+    **dict.fromkeys(DEFAULT_FOLLOW_LIST, MIXED_PRECISION_FOLLOW),
+    **dict.fromkeys(DEFAULT_NEVER_LIST, MIXED_PRECISION_NEVER),
 }
+
+
+Category = list[Any]
+"""What a rule says of a call: the category, the type of the accumulator, and that of the result."""
+
+
+def get_generic_out_dtypes(call_node: Call, mixed_precision_type: str) -> list[str]:
+    """The types of the accumulator and of the result of operators in the narrow type: those with an `out_dtype` add up in float32."""
+    wide = hasattr(call_node.attrs, "out_dtype")
+    return ["float32" if wide else mixed_precision_type, mixed_precision_type]
+
+
+def _rule(category: int) -> Callable[[Call, str], Category]:
+    return lambda call_node, mixed_precision_type: [
+        category,
+        *get_generic_out_dtypes(call_node, mixed_precision_type),
+    ]
+
+
+generic_always_op, generic_follow_op, generic_never_op = map(
+    _rule, (MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER)
+)
+"""Rules for `register_mixed_precision_conversion`."""
+
+
+def register_func_to_op_list(list_ops: Sequence[str]) -> Callable[[Callable[..., Category]], Callable[..., Category]]:
+    """Decorator: registers a rule for all operators of a list. `rule(call, mixed_precision_type)` says their category and types."""
+
+    def register(rule: Callable[..., Category]) -> Callable[..., Category]:
+        for name in list_ops:
+            register_mixed_precision_conversion(name, rule)
+        return rule
+
+    return register
 
 
 NORMS = frozenset(("nn.layer_norm", "nn.instance_norm", "nn.batch_norm"))
@@ -120,7 +154,7 @@ class _Mixer(ExprMutator):
         if type(call.op) is not Op:
             # Functions keep their types.
             args = [self.cast_as(a, old) for a, old in zip(args, call.args, strict=True)]
-            return same_result(Call(self.visit(call.op), tuple(args), call.attrs, call.type_args, call.span), call)
+            return same_result(Call(self.visit(call.op), tuple(args), call.attrs, call.given_types, call.span), call)
         kind, accumulate, result = self.category(call)
         floats = [d for a in args for d in _dtypes(typed(a).checked_type) if d.is_float]
         follows = bool(floats) and all(
@@ -160,7 +194,7 @@ class _Mixer(ExprMutator):
     def remade(self, call: Call, args: Sequence[Expr], attrs: Attrs | None) -> Call:
         if attrs is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
             return call
-        return Call(call.op, tuple(args), attrs, call.type_args, call.span)
+        return Call(call.op, tuple(args), attrs, call.given_types, call.span)
 
     def cast_as(self, new: Expr, old: Expr) -> Expr:
         """`new` in the type of `old`."""
@@ -294,9 +328,17 @@ def _with_body(func: Function, body: Expr) -> Function:
 
 
 __all__ = [
+    "DEFAULT_ALWAYS_LIST",
+    "DEFAULT_FOLLOW_LIST",
+    "DEFAULT_NEVER_LIST",
     "MIXED_PRECISION_ALWAYS",
     "MIXED_PRECISION_FOLLOW",
     "MIXED_PRECISION_NEVER",
     "ToMixedPrecision",
+    "generic_always_op",
+    "generic_follow_op",
+    "generic_never_op",
+    "get_generic_out_dtypes",
+    "register_func_to_op_list",
     "register_mixed_precision_conversion",
 ]

@@ -46,7 +46,7 @@ class _Fresh(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
-        return Call(new.op, new.args, new.attrs, new.type_args, new.span)
+        return Call(new.op, new.args, new.attrs, new.given_types, new.span)
 
 
 def fresh_calls(e: Expr) -> Expr:

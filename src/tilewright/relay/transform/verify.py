@@ -7,7 +7,7 @@ from tilewright.relay.analysis.well_formedness import function_findings
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import TVMError

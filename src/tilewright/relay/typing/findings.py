@@ -11,8 +11,9 @@ from tilewright.relay.adt import Match
 from tilewright.relay.cards.card import TypeRuleError
 from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import Call, Constant, Expr, Function, Var
-from tilewright.relay.printer import Printer, span_text, type_text
+from tilewright.relay.printer import Printer
 from tilewright.relay.source_map import caret
+from tilewright.relay.texts import span_text, type_text
 from tilewright.relay.typing.match_coverage import unmatched_cases
 from tilewright.support.errors import DiagnosticError
 

@@ -51,7 +51,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.relay.typing.annotate import annotated
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.findings import call_text, rule_text
@@ -361,10 +361,10 @@ class _Inference(OpenTypes):
         if len(callee.arg_types) != len(types):
             self.report(e, f"{what} of {len(callee.arg_types)} arguments is called with {len(types)}")
             return None
-        if len(e.type_args) > len(callee.type_params):
-            self.report(e, f"{what} of {len(callee.type_params)} type parameters is given {len(e.type_args)} types")
+        if len(e.given_types) > len(callee.type_params):
+            self.report(e, f"{what} of {len(callee.type_params)} type parameters is given {len(e.given_types)} types")
             return None
-        made = self.instantiate(callee, e, e.type_args)
+        made = self.instantiate(callee, e, e.given_types)
         for i, (want, got) in enumerate(zip(made.arg_types, types, strict=True)):
             if type(got) is FuncType and got.type_params:
                 got = self.instantiate(got, e)

@@ -16,7 +16,7 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.relay.adt import TypeData
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.support.errors import TVMError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir import GlobalVar, IncompleteType, IRModule, TensorType, Type
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.relay.typing.findings import MAX_FINDINGS, Findings
 from tilewright.relay.typing.kinds import check_kind
 from tilewright.relay.typing.unify import Unifier

@@ -30,9 +30,9 @@ class Retype(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         new = self.rewritten_call(call)
-        types = [self.change(t) for t in call.type_args]
-        same = all([a is b for a, b in zip(types, call.type_args, strict=True)])
-        return new if same else new.replace(type_args=tuple(types))
+        types = [self.change(t) for t in call.given_types]
+        same = all([a is b for a, b in zip(types, call.given_types, strict=True)])
+        return new if same else new.replace(given_types=tuple(types))
 
     def visit_function(self, fn: Function) -> Expr:
         return super().visit_function(fn).replace(ret_type=self._type(fn.ret_type))
@@ -50,7 +50,7 @@ class _Copy(Retype):
 
     def visit_call(self, call: Call) -> Expr:
         new = super().visit_call(call)
-        return new if new is not call else Call(call.op, call.args, call.attrs, call.type_args, call.span)
+        return new if new is not call else Call(call.op, call.args, call.attrs, call.given_types, call.span)
 
 
 def fresh_type_params(fn: Function, variables: Sequence[Type]) -> Function:
@@ -88,7 +88,7 @@ def _annotations(f: Function) -> list[Type]:
         elif isinstance(e, Match):
             found += [v.type_annotation for c in e.clauses for v in pattern_vars(c.lhs)]
         elif isinstance(e, Call):
-            found += e.type_args
+            found += e.given_types
     return [t for t in found if t is not None]
 
 

@@ -188,12 +188,12 @@ def test_no_operator_is_left_out() -> None:
     assert weak == set(WHOLE)
 
 
-WHOLE = """annotation.checked_divisor annotation.checked_indices
-all any arange argmax argmin argsort argwhere bitwise_and bitwise_not bitwise_or bitwise_xor dyn.iota dyn.ones dyn.zeros equal
-fixed_point_multiply fixed_point_multiply_per_axis greater greater_equal high_product invert_permutation isfinite isinf isnan left_shift
-less less_equal logical_and logical_not logical_or logical_xor ndarray_size nn.bitpack nn.bitserial_conv2d nn.bitserial_dense not_equal ones
-random.multinomial random.threefry_generate random.threefry_split reinterpret right_shift searchsorted shape_of sparse_reshape
-unravel_index vm.argwhere vm.shape_of zeros""".split()
+WHOLE = """annotation.checked_divisor annotation.checked_indices all any arange argmax argmin argsort argwhere bitwise_and bitwise_not
+bitwise_or bitwise_xor dyn.iota dyn.ones dyn.zeros equal fixed_point_multiply fixed_point_multiply_per_axis greater
+greater_equal high_product invert_permutation isfinite isinf isnan left_shift less less_equal logical_and logical_not logical_or
+logical_xor ndarray_size nn.bitpack nn.bitserial_conv2d nn.bitserial_dense nn.contrib_conv2d_pairs nn.contrib_dense_pairs
+nn.contrib_depthwise_conv2d_pairs not_equal ones random.multinomial random.threefry_generate random.threefry_split reinterpret
+right_shift searchsorted shape_of sparse_reshape unravel_index vm.argwhere vm.shape_of zeros""".split()
 """Operators of integers alone, or with integers for results: nothing flows back."""
 
 

@@ -86,6 +86,43 @@ def test_what_is_read_elsewhere_stays() -> None:
         assert "nn.contrib_attention" not in operators(fused(body))
 
 
+@pytest.mark.parametrize("form", ["hidden", "shown", "nan"])
+def test_rows_that_a_condition_leaves_without_weights(form: str) -> None:
+    """ONNX's form (the mask tells rows without keys) and PyTorch's: such rows give 0, also where scores are NaN. It stays in others."""
+    q, k, v = (relay.var(name, shape=(2, 3, n, 8)) for name, n in (("q", 40), ("k", 50), ("v", 50)))
+    mask = relay.var("mask", shape=(2, 1, 40, 50))
+    p = relay.nn.softmax(relay.nn.batch_matmul(q * relay.const(0.5), k) + mask)
+    if form == "nan":
+        p = relay.where(relay.isnan(p), relay.const(0.0), p)
+    rows, low, zero = relay.max(mask, axis=[-1], keepdims=True), relay.const(np.float32("-inf")), relay.const(0.0)
+    shares = (
+        relay.where(relay.greater(rows, low), p, zero)
+        if form == "shown"
+        else relay.where(relay.equal(rows, low), zero, p)
+    )
+    body = relay.nn.batch_matmul(shares, v, transpose_b=False)
+    assert operators(fused(body)).count("nn.contrib_attention") == 1
+    given = inputs(body, 0)
+    given["mask"][0, 0, 7:9] = -np.inf
+    given["q"][0, :, 8:10, 3] = np.nan
+    scores = (0.5 * given["q"]) @ given["k"].swapaxes(-1, -2) + given["mask"]
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = weights / weights.sum(-1, keepdims=True)
+    weights[0, :, 7:9] = 0
+    assert np.isnan(weights[0, :, 9]).all()
+    wanted = np.nan_to_num(weights) @ given["v"] if form == "nan" else weights @ given["v"]
+    np.testing.assert_allclose(run(body, given, SMALL), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_conditions_on_single_weights_stay() -> None:
+    q, v = relay.var("q", shape=(2, 40, 8)), relay.var("v", shape=(2, 50, 8))
+    p = relay.nn.softmax(relay.nn.batch_matmul(q, v))
+    for shape in ((2, 40, 50), (50,)):
+        dropped = relay.where(relay.var("dropped", shape=shape, dtype="bool"), relay.const(0.0), p)
+        assert "nn.contrib_attention" not in operators(fused(relay.nn.batch_matmul(dropped, v, transpose_b=False)))
+
+
 def inputs(body: relay.Expr, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     shapes = {v.name_hint: [int(n) for n in v.type_annotation.shape] for v in relay.analysis.free_vars(body)}  # type: ignore[attr-defined]
@@ -218,8 +255,71 @@ def test_refusals() -> None:
     op = relay.op.lookup("nn.contrib_attention")
     for operands, message in (
         ((q, k, k), "keys as long as queries"),
-        ((q, half, half), "must be matrices of float32"),
+        ((q, half, half), "must be matrices of floats of one type"),
         ((q, q, q, relay.var("m", shape=(1, 2, 8, 8))), "the mask must broadcast to the scores"),
     ):
         with pytest.raises(tvm.TVMError, match=message):
             transform.InferType()(tvm.IRModule.from_expr(op(*operands)))
+
+
+def on_gpu(body: relay.Expr) -> Any:
+    """The attention of a program for a GPU with matrix units, and the program before."""
+    mod = transform.FoldConstant()(transform.InferType()(tvm.IRModule.from_expr(body)))
+    with Target("cuda -arch=sm_80"):
+        after = transform.FuseAttention()(mod)
+    found = [
+        e for e in post_order(after["main"].body) if isinstance(e, relay.Call) and e.op.name == "nn.contrib_attention"
+    ]
+    return found, after, mod
+
+
+@pytest.mark.parametrize("hidden", ["where", "added", "scattered"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_halves_masks_and_shared_heads(hidden: str, group: int) -> None:
+    """float16 with sums in float32, a causal mask in both forms, heads of keys that are repeated."""
+    n, m, d, heads = 3, 20, 16, 4
+    q = relay.var("q", shape=(1, heads, n, d), dtype="float16")
+    k, v = [relay.var(x, shape=(1, heads // group, m, d), dtype="float16") for x in "kv"]
+    kept = [relay.repeat(x, group, axis=1) if group > 1 else x for x in (k, v)]
+    a, b, c = [relay.reshape(x, (heads, -1, d)) for x in (q, *kept)]
+    scores = relay.nn.batch_matmul(a, b, out_dtype="float32") * relay.const(np.float32(0.3))
+    seen = np.tri(n, m, 17, dtype=bool)
+    if hidden == "scattered":
+        seen = np.arange(n * m).reshape(n, m) % 3 != 0
+    if hidden == "where":
+        scores = relay.where(relay.const(seen[None]), scores, relay.const(np.float32(-1e30)))
+    else:
+        scores = scores + relay.const(np.where(seen, 0.0, -np.inf).astype("float32"))
+    shares = relay.cast(relay.nn.softmax(scores), "float16")
+    body = relay.nn.batch_matmul(shares, c, transpose_b=False, out_dtype="float32")
+    (call,), after, before = on_gpu(body)
+    assert (call.attrs.causal, call.attrs.past) == ((False, 0) if hidden == "scattered" else (True, 17))
+    assert len(call.args) == (4 if hidden == "scattered" else 3)
+    assert [int(e) for e in call.args[1].checked_type.shape] == [heads // group, m, d]
+    random = np.random.default_rng(0)
+    inputs = {
+        p.name_hint: random.standard_normal([int(e) for e in p.checked_type.shape]).astype("float16")
+        for p in before["main"].params
+    }
+    found = []
+    for mod in (after, before):
+        module = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
+        module.run(**inputs)
+        found.append(module.get_output(0).numpy())
+    assert found[0].dtype == found[1].dtype == np.float32
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-3, atol=2e-3)
+
+
+def test_what_stays_apart_on_gpus() -> None:
+    """A row without keys has equal weights where its scores are all one number, not none; and few keys are no tile."""
+    q, k = (relay.var(x, shape=(2, 4, 16), dtype="float16") for x in "qk")
+    v = relay.var("v", shape=(2, 4, 16), dtype="float16")
+
+    def program(hidden: Any) -> relay.Expr:
+        scores = relay.nn.batch_matmul(q, k, out_dtype="float32")
+        if hidden is not None:
+            scores = relay.where(relay.const(hidden), scores, relay.const(np.float32(-1e30)))
+        return relay.nn.batch_matmul(relay.cast(relay.nn.softmax(scores), "float16"), v, transpose_b=False)
+
+    assert not on_gpu(program(np.zeros((1, 4, 4), bool)))[0]
+    assert not on_gpu(program(None))[0]

@@ -115,6 +115,14 @@ VOLUMES: list[tuple[Any, ...]] = [
     ((2, 5, 3, 4, 4), 7, (1, 1, 1), 1, {}),
     ((1, 5, 4, 4, 4), 7, (1, 1, 1), 1, {"strides": (2, 1, 1), "padding": (1, 0, 0)}),
     ((1, 5, 4, 4, 4), 7, (1, 1, 1), 1, {"strides": (1, 2, 1)}),
+    ((2, 3, 5, 4, 7), 4, (1, 1, 3), 1, {"strides": (1, 1, 2), "padding": (0, 0, 1), "dilation": (1, 1, 2)}),
+    ((1, 3, 5, 4, 7), 4, (1, 1, 2), 1, {"strides": (2, 1, 1)}),
+    ((2, 3, 9, 5, 7), 4, (3, 1, 1), 1, {"strides": (2, 2, 3), "padding": (1, 0, 0), "dilation": (2, 1, 1)}),
+    # Fewer filters than channels: planes are multiplied, then added.
+    ((2, 9, 6, 5, 4), 2, (3, 2, 3), 1, {"padding": (1, 0, 1)}),
+    ((2, 12, 9, 4, 5), 4, (3, 3, 2), 2, {"strides": (3, 2, 1), "dilation": (3, 1, 1), "padding": (1, 1, 0, 2, 0, 1)}),
+    ((1, 16, 7, 5, 4), 2, (4, 2, 2), 1, {"strides": (2, 1, 1), "dilation": (4, 1, 1), "padding": (7, 0, 0, 6, 1, 0)}),
+    ((1, 16, 11, 5, 4), 2, (5, 2, 2), 1, {"strides": (3, 1, 1), "dilation": (2, 1, 1), "padding": (4, 0, 0, 1, 1, 0)}),
     ((1, 40, 70), 48, (5,), 1, {"strides": 4, "padding": (1, 3)}),
     ((2, 32, 61), 32, (3,), 1, {"strides": 2, "dilation": 2, "padding": 2}),
 ]
@@ -139,6 +147,12 @@ def test_results_are_those_of_the_reference(
     kernel_value = weights(filters, shape[1] // groups, *kernel).data.numpy()
     want = np_conv(x, kernel_value, strides, (before, after), dilation, groups) + bias.data.numpy()
     np.testing.assert_allclose(made, np.maximum(want, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_planes_are_multiplied_before_they_are_added_if_filters_are_few() -> None:
+    few, many = [kernels(conv((1, 16, 8, 8, 8), n, (3, 3, 3), padding=1)) for n in (4, 64)]
+    assert "nn.contrib_add_windows" in few and "sliding_window" not in few
+    assert "sliding_window" in many and "nn.contrib_add_windows" not in many
 
 
 @pytest.mark.parametrize(

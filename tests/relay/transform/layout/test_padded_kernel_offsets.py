@@ -12,8 +12,8 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import Op
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
 from tilewright.relay.op.convolution.windows import np_conv
+from tilewright.topi.nn.kernel_offsets import offsets_on_data
 from tilewright.topi.utils import window_extent
 
 
@@ -48,7 +48,7 @@ CASES: list[tuple[Any, ...]] = [
     # operator, data, weights, attributes, kernel that is left
     ("nn.conv2d", (1, 4, 1, 5), (6, 4, 7, 3), {"padding": (3, 1), "strides": (2, 1)}, (1, 3)),
     ("nn.conv2d", (1, 3, 3, 3), (2, 3, 7, 3), {"padding": (6, 2), "dilation": (2, 2)}, (3, 3)),
-    ("nn.conv2d", (2, 8, 1, 1), (8, 1, 5, 5), {"padding": (2, 2), "groups": 8}, (1, 1)),
+    ("nn.conv2d", (2, 8, 1, 1), (16, 1, 5, 5), {"padding": (2, 2), "groups": 8}, (1, 1)),
     ("nn.conv1d", (1, 4, 2), (5, 4, 9), {"padding": (4,)}, (3,)),
     ("nn.conv3d", (1, 2, 1, 4, 4), (3, 2, 3, 3, 3), {"padding": (1, 1, 1)}, (3, 3)),
 ]

@@ -246,3 +246,9 @@ def test_weights_without_sign_around_128() -> None:
     w = relay.const(numbers(np.random.default_rng(0), (16, 16), "uint8"))
     sums = qnn.dense(x, w, relay.const(7), relay.const(128), relay.const(0.1), relay.const(0.1), units=16)
     assert "nn.contrib_dense_pack" in operators(tvm.IRModule.from_expr(relay.Function([x], sums)), VNNI)
+
+
+def test_narrow_depthwise_images_run_along_channels() -> None:
+    x, w = relay.var("x", shape=(1, 64, 40, 2), dtype="uint8"), numbers(np.random.default_rng(0), (64, 1, 5, 5), "int8")
+    mod = tvm.IRModule.from_expr(relay.nn.conv2d(x, relay.const(w), padding=(2, 2), groups=64, out_dtype="int32"))
+    assert "nn.contrib_depthwise_conv2d_NCHWc" in operators(mod, VNNI)

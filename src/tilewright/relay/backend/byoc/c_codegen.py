@@ -20,7 +20,7 @@ import numpy as np
 from tilewright.ir import DataType, IntImm, Op, TensorType, TupleType, Type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import flow_children, post_order
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.runtime import Module, register_func
 from tilewright.runtime.source_module import c_source_module
 from tilewright.support.errors import TVMError

@@ -11,7 +11,7 @@ from tilewright.relay.backend.kernels.kernel import Kernel
 from tilewright.relay.backend.kernels.machine_code import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.expr import Call, Expr, Function
-from tilewright.relay.transform.memory.device_planner import DevicePlan
+from tilewright.relay.transform.memory.device_planner import DevicePlan, is_copy
 from tilewright.runtime import Device, Module, cpu
 from tilewright.target import CompilationConfig
 from tilewright.tir import Var
@@ -35,7 +35,11 @@ class DeviceCompilers:
         """The kernel of a primitive function for the device of `call`."""
         if self.plan is None:
             return self.compilers[0].kernel(func, sizes)
-        compiler = self.compilers[self.plan.of(call)]
+        number, copy = self.plan.of(call), is_copy(call)
+        if copy is not None and isinstance(call, Call) and self.crosses(call):
+            # The runtime makes the copy; its kernel is compiled all the same, which not every device can.
+            number = next((n for n, d in enumerate(self.config.devices) if d.device_type == CPU), number)
+        compiler = self.compilers[number]
         with compiler.target:
             return compiler.kernel(func, sizes)
 

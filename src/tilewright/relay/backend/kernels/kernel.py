@@ -27,15 +27,15 @@ class Kernel:
 
     name: unique in its library; func: the PrimFunc, with inputs, outputs and dynamic sizes as parameters, which is composed at its first
     use; digest: identifies the kernel; told: whether this is the digest of its relay program, by which files of plans know it; flops,
-    products, traffic, in_place, multiply_adds: as in KernelFacts; source: names of the model's nodes; program: the relay function, or None
-    for a call of external code; plan: the decisions about the kernel, complete once it is scheduled, or None if the back end takes no
-    schedules; record: what was measured of these decisions, if they are a tuner's; remarks: those from scheduling, once the kernel is
-    compiled.
+    products, traffic, in_place, multiply_adds, overlaps, shared: as in KernelFacts; source: names of the model's nodes; program: the relay
+    function, or None for a call of external code; plan: the decisions about the kernel, complete once it is scheduled, or None if the back
+    end takes no schedules; record: what was measured of these decisions, if they are a tuner's; remarks: those from scheduling, once the
+    kernel is compiled.
     """
 
     __slots__ = (
-        "_compose", "_digest", "_func", "flops", "in_place", "multiply_adds", "name", "plan", "products", "program", "record", "remarks",
-        "source", "told", "traffic",
+        "_compose", "_digest", "_func", "flops", "in_place", "multiply_adds", "name", "overlaps", "plan", "products", "program", "record",
+        "remarks", "shared", "source", "told", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,7 @@ class Kernel:
         self.name, self._digest, self.program, self.source = name, digest, program, source
         self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
         self.in_place, self.multiply_adds = tuple(facts.in_place), facts.multiply_adds
+        self.overlaps, self.shared = tuple(facts.overlaps), facts.shared
         self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
         self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
 

@@ -16,13 +16,19 @@ class KernelFacts(NamedTuple):
     """Facts about a kernel. flops: arithmetic operations of one call; products: the element types of factors and sums, if it sums
     products; traffic: bytes of each input and output that one call must move; flops and traffic are 0 and empty for dynamic sizes;
     in_place: inputs that the output may overwrite, since each element is read before it is written; multiply_adds: the operations of sums
-    of products of two tensors, which no schedule avoids."""
+    of products of two tensors, which no schedule avoids; overlaps: inputs over which the output may lie, and how many bytes before them."""
 
     flops: int = 0
     products: Sequence[str] = ()
     traffic: Sequence[int] = ()
     in_place: Sequence[int] = ()
     multiply_adds: int = 0
+    overlaps: Sequence[Sequence[int]] = ()
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """The inputs whose memory the output may use."""
+        return tuple(sorted({*self.in_place, *[k for k, _ in self.overlaps]}))
 
 
 def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
@@ -144,6 +150,14 @@ def bytes_read(
 
 def _size(t: te.Tensor) -> int:
     return prod([d.value for d in t.shape if isinstance(d, IntImm)]) * int(t.dtype.bytes)
+
+
+def loads_of(op: te.ComputeOp) -> list[ProducerLoad]:
+    """What an operation reads."""
+    finder = _Arithmetic()
+    for e in op.body:
+        finder.visit(e)
+    return finder.loads
 
 
 def _places(load: ProducerLoad, extents: Mapping[tir.Var, int]) -> int:

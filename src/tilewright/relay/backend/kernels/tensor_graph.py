@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te, tir
+from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
 from tilewright.relay.cards.card import OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.op import registered_compute
-from tilewright.relay.printer import type_text
 from tilewright.relay.rewriting import card_of
+from tilewright.relay.texts import type_text
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -107,8 +108,11 @@ class TensorGraph:
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
 
     def schedule_given(self, target: Target) -> te.Schedule | None:
-        """The schedule by the card of the anchor or by the function that a program registered for it; None without one, or if it changes
-        no stage."""
+        """The schedule by the card of the anchor or by the function that a program registered for it; without one, or if it changes no
+        stage, that of the target's back end, or None."""
+        return self._registered_schedule(target) or back_end_of(target).schedule(self.outputs, target)
+
+    def _registered_schedule(self, target: Target) -> te.Schedule | None:
         if not self.schedules:
             return None
         card, schedule = max(self.schedules, key=lambda found: found[0].fuse)

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.node.field_values import equal_arrays
 from tilewright.relay.backend.planning.memory_plan import align
 from tilewright.relay.expr import Constant
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 Array = np.ndarray
 
@@ -18,9 +19,10 @@ PARALLEL_BYTES = 1 << 24
 
 
 class ConstantPool:
-    """The arrays, and their offsets (multiples of 64) in the array of `bytes` bytes."""
+    """The arrays, and their offsets (multiples of `alignment`) in the array of `bytes` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int = DATA_ALIGNMENT) -> None:
+        self.alignment = alignment
         self.arrays: list[Array] = []
         self.offsets: list[int] = []
         self.homes: list[int] = []
@@ -39,7 +41,7 @@ class ConstantPool:
             self.arrays.append(value)
             self.offsets.append(self.bytes)
             self.homes.append(home)
-            self.bytes += align(value.nbytes)
+            self.bytes += align(value.nbytes, self.alignment)
         return index
 
     def move(self, constant: Constant, index: int) -> None:

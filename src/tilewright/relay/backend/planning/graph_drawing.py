@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.plan import Place, Plan
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 
 ROW, LANE, BEND, MARGIN = 22, 9, 7, 16
 """The distances of rows and of lanes, the radius of bends, and the margin, in pixels."""

@@ -16,20 +16,24 @@ RETRIES = 6
 
 
 class Storage:
-    """A part of the arena that holds one tensor (or several in succession, or the parts of one) from step `begin` to step `end`."""
+    """A part of the arena that holds one tensor (or several in succession, or the parts of one) from step `begin` to step `end`.
 
-    __slots__ = ("begin", "end", "offset", "size")
+    over: storages that end at the step at which this one begins, whose memory the kernel of this step has read by the time that it writes
+    there, if this storage begins so many bytes before them, or more."""
 
-    def __init__(self, size: int, begin: int, end: int) -> None:
-        self.size, self.begin, self.end, self.offset = align(size), begin, end, -1
+    __slots__ = ("begin", "end", "offset", "over", "size")
+
+    def __init__(self, size: int, begin: int, end: int, alignment: int = DATA_ALIGNMENT) -> None:
+        self.size, self.begin, self.end, self.offset = align(size, alignment), begin, end, -1
+        self.over: dict[Storage, int] = {}
 
     def __repr__(self) -> str:
         return f"Storage({self.size} bytes at {self.offset}, steps {self.begin}..{self.end})"
 
 
-def align(size: int) -> int:
+def align(size: int, alignment: int = DATA_ALIGNMENT) -> int:
     """A size rounded up to the alignment; 0 for empty tensors."""
-    return -(-size // DATA_ALIGNMENT) * DATA_ALIGNMENT
+    return -(-size // alignment) * alignment
 
 
 ORDERS: tuple[Callable[[Storage], tuple[int, ...]], ...] = (
@@ -39,12 +43,14 @@ ORDERS: tuple[Callable[[Storage], tuple[int, ...]], ...] = (
     lambda s: (-s.size * (s.end - s.begin + 1), s.begin),
     lambda s: (s.begin - s.end, -s.size),
     lambda s: (s.begin, -s.size),
+    lambda s: (-s.begin, -s.size),
 )
 """The keys by which tensors are sorted before they are placed."""
 
 
 def plan(storages: Sequence[Storage]) -> int:
-    """Sets the offset of every storage, so that no two overlap that are live at the same step. Returns the size of the arena in bytes.
+    """Sets the offset of every storage, so that no two overlap that are live at the same step, but as `over` says. Returns the size of the
+    arena in bytes.
 
     Placing the largest first is usually the best order. If it leaves gaps at the peak, other orders are tried, and the best is kept."""
     if len(storages) > EXACT_LIMIT:
@@ -72,9 +78,15 @@ def plan(storages: Sequence[Storage]) -> int:
 def peak(storages: Sequence[Storage]) -> int:
     """The most bytes that are live at one step, a lower bound of the size of the arena."""
     changes: dict[int, int] = {}
+
+    def change(begin: int, end: int, size: int) -> None:
+        changes[begin] = changes.get(begin, 0) + size
+        changes[end + 1] = changes.get(end + 1, 0) - size
+
     for s in storages:
-        changes[s.begin] = changes.get(s.begin, 0) + s.size
-        changes[s.end + 1] = changes.get(s.end + 1, 0) - s.size
+        change(s.begin, s.end, s.size)
+        for p, distance in s.over.items():
+            change(s.begin, s.begin, -max(min(p.size, s.size - distance), 0))
     now = most = 0
     for step in sorted(changes):
         now += changes[step]
@@ -87,10 +99,7 @@ def _placed(order: Sequence[Storage], in_time: bool = False) -> int:
     placed: list[Storage] = []
     total = 0
     for s in order:
-        neighbours = sorted(
-            [p for p in placed if p.begin <= s.end and s.begin <= p.end and p.size], key=lambda p: p.offset
-        )
-        s.offset = best_gap(neighbours, s.size)
+        s.offset = best_gap([_refused(s, p) for p in placed if p.begin <= s.end and s.begin <= p.end and p.size])
         total = max(total, s.offset + s.size)
         placed.append(s)
         if in_time:
@@ -98,12 +107,18 @@ def _placed(order: Sequence[Storage], in_time: bool = False) -> int:
     return total
 
 
-def best_gap(neighbours: Sequence[Storage], size: int) -> int:
-    """The offset of the smallest gap between `neighbours` (sorted by offset) that holds `size` bytes, or else the end of them all."""
-    best, best_size, end = -1, 0, 0
-    for p in neighbours:
-        gap = p.offset - end
-        if gap >= size and (best < 0 or gap < best_size):
-            best, best_size = end, gap
-        end = max(end, p.offset + p.size)
+def _refused(s: Storage, p: Storage) -> tuple[int, int]:
+    """The offsets that `s` cannot have beside `p`: those between these two."""
+    before = min(s.over.get(p, s.size), s.size)
+    behind = min(p.over.get(s, p.size), p.size)
+    return p.offset - before, p.offset + behind
+
+
+def best_gap(refused: Sequence[tuple[int, int]]) -> int:
+    """The offset from 0 on in the smallest gap between offsets that are refused, or else behind them all."""
+    best, room, end = -1, 0, 0
+    for first, last in sorted(refused):
+        if first >= end and (best < 0 or first - end < room):
+            best, room = end, first - end
+        end = max(end, last)
     return best if best >= 0 else end

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilewright.relay.backend.kernels.tensor_graph import static_bytes
 from tilewright.relay.backend.planning.memory_plan import Storage
 from tilewright.relay.backend.planning.plan import Plan
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 
 
 class Activation:
     """A part of the arena: its bytes, the calls from the one that writes it to the last that reads it, and the tensors in it. Tensors
     follow each other in time if kernels overwrite their inputs, and are side by side if they are parts of the last one."""
 
-    __slots__ = ("begin", "bytes", "end", "kernel", "offset", "source", "tensors")
+    __slots__ = ("begin", "bytes", "end", "kernel", "offset", "source", "storage", "tensors")
 
     def __init__(self, storage: Storage, kernel: str, source: str) -> None:
         self.bytes, self.offset, self.begin, self.end = storage.size, storage.offset, storage.begin, storage.end
-        self.kernel, self.source = kernel, source
+        self.kernel, self.source, self.storage = kernel, source, storage
         self.tensors: list[str] = []
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class MemoryReport:
 
 
 def live_bytes(activations: Sequence[Activation], calls: int) -> list[int]:
-    """The bytes that are live during each call."""
+    """The bytes that are live during each call. What lies over another tensor counts once."""
     change = [0] * (calls + 1)
     for a in activations:
         change[a.begin] += a.bytes
@@ -149,7 +149,18 @@ def live_bytes(activations: Sequence[Activation], calls: int) -> list[int]:
     for delta in change[:calls]:
         now += delta
         live.append(now)
+    for over, under, call in overlaps(activations):
+        live[call] -= max(0, min(over.offset + over.bytes, under.offset + under.bytes) - max(over.offset, under.offset))
     return live
+
+
+def overlaps(activations: Sequence[Activation]) -> Iterator[tuple[Activation, Activation, int]]:
+    """(output, input, call) of the calls whose output is written over an input that is read line by line."""
+    found = {id(a.storage): a for a in activations}
+    for a in activations:
+        for under in a.storage.over:
+            if id(under) in found:
+                yield a, found[id(under)], a.begin
 
 
 def memory_report(plan: Plan) -> MemoryReport:

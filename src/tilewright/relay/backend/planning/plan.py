@@ -16,13 +16,14 @@ from tilewright.relay.backend.te_compiler import TECompiler, is_view, source_of
 from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.rewriting import tuple_type_of
+from tilewright.relay.texts import span_text, type_text
 from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.runtime import Device, cpu
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
+from tilewright.tir.buffer import DATA_ALIGNMENT
 
 CPU = cpu().device_type
 
@@ -65,15 +66,17 @@ class KernelCall:
 
 
 class Plan:
-    """The execution plan of a program: everything that the entry needs."""
+    """The execution plan of a program: everything that the entry needs. alignment: constants, and tensors in the arenas, begin at multiples
+    of so many bytes."""
 
-    def __init__(self, func: Function) -> None:
+    def __init__(self, func: Function, alignment: int = DATA_ALIGNMENT) -> None:
+        self.alignment = alignment
         self.inputs: list[tuple[str, TensorType]] = []
         self.outputs: list[TensorType] = []
         self.results: list[Place] = []
         """The places of the outputs. A reshape may give an output another shape."""
         self.calls: list[KernelCall] = []
-        self.constants = ConstantPool()
+        self.constants = ConstantPool(alignment)
         self.devices: list[Device] = [cpu(0)]
         self.input_devices: list[int] = []
         self.arena_bytes: list[int] = [0]
@@ -107,7 +110,10 @@ class Plan:
         own = [i for i, home in enumerate(pool.homes) if home == device and self.devices[device].device_type != CPU]
         if not own:
             return [0, 0]
-        return [pool.offsets[own[0]], max([pool.offsets[i] + align(pool.arrays[i].nbytes) for i in own])]
+        return [
+            pool.offsets[own[0]],
+            max([pool.offsets[i] + align(pool.arrays[i].nbytes, self.alignment) for i in own]),
+        ]
 
     def crosses(self, call: KernelCall) -> bool:
         """Whether a call is a copy from or to memory that the CPU cannot access. The runtime makes such copies."""
@@ -124,7 +130,9 @@ class Plan:
 
 class _Planner:
     def __init__(self, func: Function, compilers: TECompiler | DeviceCompilers, kept: Container[Expr]) -> None:
-        self.plan, self.compilers, self.kept = Plan(func), compilers, kept
+        self.compilers, self.kept = compilers, kept
+        known = compilers.compilers if isinstance(compilers, DeviceCompilers) else [compilers]
+        self.plan = Plan(func, max([_alignment(c.target) for c in known]))
         self.devices = compilers.plan if isinstance(compilers, DeviceCompilers) else None
         if isinstance(compilers, DeviceCompilers):
             self.plan.devices = list(compilers.config.devices)
@@ -292,6 +300,8 @@ class _Planner:
             fixed = copies or node in self.direct or self.joined.at(node)[0] is not node
             storage = None if fixed else self.reusable(node, kernel, inputs, static_bytes(t))
             outputs.append(self.written(node, t, storage))
+            if not fixed and storage is None:
+                self.lay_over(node, kernel, inputs, outputs[-1])
         self.places[node] = (
             outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
         )
@@ -310,7 +320,8 @@ class _Planner:
         elif whole in self.shared:
             storage = self.shared[whole]
         else:
-            storage = Storage(static_bytes(t) if whole is node else bytes_of(whole), self.steps[node], end)
+            size = static_bytes(t) if whole is node else bytes_of(whole)
+            storage = Storage(size, self.steps[node], end, self.plan.alignment)
             self.storages[device].append(storage)
             if whole in self.joined.calls:
                 self.shared[whole] = storage
@@ -335,13 +346,27 @@ class _Planner:
         """The storage of an input that the kernel may overwrite, and that no later call needs; None if there is none."""
         for i in kernel.in_place:
             storage = inputs[i].storage
-            if storage is None or storage.end != self.steps[node] or static_bytes(inputs[i].type) != size:
-                continue
-            # Not a part of a larger value, whose other parts would stay live as long.
-            others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
-            if not others and storage.size == align(size):
+            if (
+                storage is not None
+                and static_bytes(inputs[i].type) == size
+                and self.last_read(storage, i, inputs, node)
+            ):
                 return storage
         return None
+
+    def last_read(self, storage: Storage, i: int, inputs: list[Place], node: Expr) -> bool:
+        """Whether a call is the last that needs the storage of its input `i`, which is all that is in it."""
+        # Not a part of a larger value, whose other parts would stay live as long.
+        others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
+        whole = storage.size == align(static_bytes(inputs[i].type), self.plan.alignment)
+        return storage.end == self.steps[node] and whole and not others
+
+    def lay_over(self, node: Expr, kernel: Kernel, inputs: list[Place], output: Place) -> None:
+        """Lets the output of a call be written over inputs that the kernel reads line by line, and that no later call needs."""
+        for i, distance in kernel.overlaps:
+            storage = inputs[i].storage
+            if storage is not None and output.storage is not None and self.last_read(storage, i, inputs, node):
+                output.storage.over[storage] = align(distance, self.plan.alignment)
 
     def write_results(self) -> None:
         """Copies the outputs that no call writes directly: inputs, constants, values that are two outputs, elements of tuples."""
@@ -365,6 +390,10 @@ class _Planner:
     def copy(self, place: Place, to: Place, value: Expr) -> None:
         """Adds a copy of a tensor to another place. value: the value that is copied."""
         self.plan.calls.append(KernelCall(self.kernel(copying(to.type), value), [self.at_hand(place, value), to], ""))
+
+
+def _alignment(target: Target | str) -> int:
+    return target.cpu.alignment if isinstance(target, Target) else DATA_ALIGNMENT
 
 
 def where(e: Expr) -> str:

@@ -36,9 +36,10 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
-from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.printer import Printer
 from tilewright.relay.size_rules import NUMBER as NUMBER_ITSELF
 from tilewright.relay.size_rules import STATED, SizeRule, StatedRule, size_rules
+from tilewright.relay.texts import span_text
 from tilewright.relay.transform.functional.lambda_lift import CLOSURE
 from tilewright.relay.transform.memory.device_planner import is_copy
 from tilewright.relay.typing.infer_type import infer_types

@@ -140,7 +140,7 @@ class _Attributes(ExprMutator):
         new = self.rewritten_call(call)
         if call not in self.attrs:
             return new
-        return Call(new.op, new.args, self.attrs[call], new.type_args, new.span)
+        return Call(new.op, new.args, self.attrs[call], new.given_types, new.span)
 
 
 def rewritten(body: Expr, attrs: Mapping[Expr, OpCard]) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -206,7 +207,7 @@ def _spanned(root: Expr, span: BaseSpan) -> Any:
     return mutator.visit(root)
 
 
-def set_span(node: Any, span: Any) -> Any:
+def set_span(sym: Any, span: Any) -> Any:
     """The expression with a span on all nodes without one. span: a span, or the name of the model's node (str or bytes)."""
     if isinstance(span, bytes):
         span = span.decode()
@@ -214,9 +215,9 @@ def set_span(node: Any, span: Any) -> Any:
         span = Span(SourceName(span), 0, 0, 0, 0)
     elif isinstance(span, (list, tuple)):
         span = SequentialSpan(tuple(span))
-    if isinstance(node, TupleWrapper):
-        return TupleWrapper(_spanned(node.tuple_value, span), node.size)
-    found = _plain(node)
+    if isinstance(sym, TupleWrapper):
+        return TupleWrapper(_spanned(sym.tuple_value, span), sym.size)
+    found = _plain(sym)
     if isinstance(found, (Var, Constant)):
         return found if found.span is not None else found.replace(span=span)
     return _spanned(found, span)
@@ -266,6 +267,11 @@ class StrAttrsDict:
 
     def get_int_list(self, key: str, default: Any = _REQUIRED) -> Any:
         return self._get(key, default, lambda text: [int(x) for x in _items(text)])
+
+    def get_tuple_tuple_int(self, key: str, default: Any = _REQUIRED) -> Any:
+        return self._get(
+            key, default, lambda text: tuple([tuple(map(int, _items(t))) for t in re.findall(r"\(([^()]*)\)", text)])
+        )
 
 
 def _items(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from tilewright.relay import transform
 from tilewright.relay.expr import Call, Constant
 from tilewright.relay.functor import post_order
 from tilewright.relay.parameters import bind
-from tilewright.relay.printer import span_text
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import ModelError
 from tilewright.tir import Any as AnyDim

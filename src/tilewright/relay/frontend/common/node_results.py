@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule, TensorType
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import children, post_order
-from tilewright.relay.printer import span_text
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 
 Array = np.ndarray[Any, Any]

@@ -7,8 +7,19 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+
+def _add(a: Any, b: Any, alpha: Any = 1) -> Any:
+    return a + b if alpha == 1 else a - b if alpha == -1 else a + alpha * b
+
+
+def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+    if rounding_mode is None:
+        return a / b
+    return a // b if rounding_mode == "floor" else type(a)(math.trunc(a / b))
+
+
 NUMBERS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "div": operator.truediv,
+    "add": _add, "sub": lambda a, b, alpha=1: _add(a, b, -alpha), "mul": operator.mul, "floordiv": operator.floordiv, "div": _div,
     "remainder": operator.mod, "neg": operator.neg, "pow": operator.pow, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
     "le": operator.le, "gt": operator.gt, "ge": operator.ge, "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
     "__not__": operator.not_, "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt,

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     import torch
 
 MOST_ROUNDS = 256
+COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+"""Comparisons of sizes that only a run knows, as operators of relay."""
 DROPPED = {"prim::Print", "aten::warn", "prim::profile"}
 SCRIPTED = (
     "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
@@ -273,6 +277,7 @@ class ScriptImporter(Importer):
             return self.number_work(short, raw, args)
         schema = self.schema(node)
         title = place_of(node)
+        args = self.tensors(schema, args, title)
         call_name = short.removesuffix("_") if short.endswith("_") and not short.startswith("__") else short
         writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)
         result = self.hold(self.operator(name, schema, title, args, node))
@@ -291,6 +296,28 @@ class ScriptImporter(Importer):
         ):
             return self.view(call_name, title, raw[0], args, result)
         return result
+
+    def tensors(self, schema: Any, args: list[Any], title: str) -> list[Any]:
+        """The arguments, with tensors where an operator takes tensors of numbers that the import knows: sizes are numbers here."""
+        if schema is None:
+            return args
+        call = TorchCall(title, title, self)
+
+        def made(x: Any) -> Any:
+            if isinstance(x, float):
+                return call.number(x, "float64")
+            return call.tensor(x) if isinstance(x, (bool, int, PrimExpr)) else x
+
+        def turned(x: Any, kind: str) -> Any:
+            if kind == "List[Tensor]" and isinstance(x, list):
+                return [made(v) for v in x]
+            return made(x) if alone and kind in ("Tensor", "Optional[Tensor]") else x
+
+        # Beside a tensor a number stays a number: the tensor's type is then that of the result.
+        alone = not any([isinstance(x, Value) for x in args])
+        kinds = [str(a.type) for a in schema.arguments]
+        kinds += [""] * (len(args) - len(kinds))
+        return [turned(x, kind) for x, kind in zip(args, kinds, strict=False)]
 
     def operator(
         self, name: str, schema: torch.FunctionSchema, title: str, args: Sequence[Argument], node: torch.Node
@@ -399,9 +426,12 @@ class ScriptImporter(Importer):
         elif short in ("add", "sub", "mul", "floordiv", "remainder", "neg"):
             found = simplest(NUMBERS[short](*args))
             return int(found) if isinstance(found, IntImm) else found
+        if short in COMPARISONS:
+            call = TorchCall(short, short, self)
+            return Slot(call.call(COMPARISONS[short], *[call.tensor(a) for a in args]), self.level)
         self.scripted = True
         raise OpNotImplemented(
-            f"it decides by a dynamic dimension ({', '.join(map(str, args))}). Pin it in input_infos"
+            f"it computes {short} of a dynamic dimension ({', '.join(map(str, args))}). Pin it in input_infos"
         )
 
     # Nodes of the TorchScript language

@@ -361,7 +361,8 @@ class Importer:
             options = op.builtin_options or op.builtin_options2
             if options is not None and options.table != OPTIONS.get(name, options.table):
                 raise TVMError(f"its options are {options.table}, where {OPTIONS[name]} belong. The file is damaged")
-            node = Node(key, title, op, options, infos, self)
+            between = [self.info(self.tensor(graph, i)) for i in op.intermediates.tolist()]
+            node = Node(key, title, op, options, infos, self, between)
             self.scope = scope
             results = self.convert(node, inputs)
             if len(results) < len(outputs):

@@ -128,11 +128,13 @@ class Info:
 class Node:
     """The operator being converted. `call` makes relay operators with its span."""
 
-    __slots__ = ("importer", "name", "options", "outputs", "record", "span", "title")
+    __slots__ = ("importer", "intermediates", "name", "options", "outputs", "record", "span", "title")
 
     def __init__(
-        self, name: str, title: str, record: Record, options: Record | None, outputs: Sequence[Info], importer: Importer
-    ) -> None:
+        self, name: str, title: str, record: Record, options: Record | None, outputs: Sequence[Info], importer: Importer,
+        intermediates: Sequence[Info] = (),
+    ) -> None:  # fmt: skip
+        self.intermediates = intermediates
         self.name, self.title, self.record, self.options = name, title, record, options
         self.outputs, self.importer = list(outputs), importer
         self.span = Span(SourceName(title))

@@ -7,7 +7,7 @@ use them.
 from __future__ import annotations
 
 from tilewright.relay.op.arithmetic.elemwise import Unary, erf, exp, tanh, unary
-from tilewright.relay.op.layers.neural import softmax
+from tilewright.relay.op.layers.normalisation import softmax
 
 
 def _fast(card: type[Unary], doc: str) -> type[Unary]:

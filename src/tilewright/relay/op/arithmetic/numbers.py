@@ -38,23 +38,29 @@ def _factors(rng: np.random.Generator) -> np.ndarray:
 
 
 class high_product(Binary, key="high_product"):
-    """round(lhs * rhs / 2 ** 31) of int32; halves round upwards. The operands are fractions of 31 bits, and must not both be the
-    lowest integer."""
+    """round(lhs * rhs / 2 ** places) of int32; halves round upwards. The operands are fractions of 31 bits, and must not both be the
+    lowest integer. places: 31, or 32, which some processors have as one instruction."""
 
-    samples = [((_fractions, _factors), {}), ((_fractions, np.array(1395864320, np.int32)), {})]
+    places: int = 31
+    samples = [
+        ((_fractions, _factors), {}),
+        ((_fractions, np.array(1395864320, np.int32)), {}),
+        ((_fractions, _factors), {"places": 32}),
+    ]
     flat = True
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
+        need(self.places in (31, 32), "places must be 31 or 32", f"it is {self.places}")
         for k, t in enumerate((lhs, rhs)):
             need(tensor(t, k).dtype == "int32", "both sides must be int32", f"it is {t.dtype}", k)
         return super().infer(lhs, rhs)
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
-        places = tir.const(31, "int32"), tir.const(0, "int32")
+        places = tir.const(self.places, "int32"), tir.const(0, "int32")
         return apply(lambda a, b: tir.q_multiply_shift(a, b, *places), (lhs, rhs), "high_product")
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        return np_multiply_shift(lhs, rhs, 31, 0, 0)
+        return np_multiply_shift(lhs, rhs, self.places, 0, 0)
 
 
 class fixed_point_multiply(OpCard, key="fixed_point_multiply"):

@@ -23,8 +23,8 @@ from tilewright.relay.cards.relations import (
     tensor_type,
 )
 from tilewright.relay.expr import Call, Expr
-from tilewright.relay.op.convolution.kernel_offsets import offsets_on_data
 from tilewright.relay.op.convolution.windows import Windows, np_conv, windows_of
+from tilewright.topi.nn.kernel_offsets import offsets_on_data
 from tilewright.topi.transform import layout_axes, layout_shape
 
 
@@ -210,11 +210,17 @@ class Convolution(ConvAttrs):
         )  # fmt: skip
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """Removes the kernel offsets that read only padding, in plain layouts with channels first."""
+        """Removes the kernel offsets that read only padding, in plain layouts with channels first. Sums of one product are a
+        multiplication."""
         extents, kernel = list(dims(tensor(data.checked_type)))[2:], list(dims(tensor(weight.checked_type)))[2:]
         if self.layouts()[:2] != self.plain or not all([isinstance(e, int) for e in (*extents, *kernel)]):
             return None
         strides, dilation, *padding = self.windows()
+        filters, inner, *_ = dims(tensor(weight.checked_type))
+        lone = {inner, *kernel, *strides} == {1} and not any([any(p) for p in padding]) and self.groups in (1, filters)
+        same = not self.out_dtype and tensor(data.checked_type).dtype == tensor(weight.checked_type).dtype
+        if lone and same and self.layouts()[2] == self.plain[0]:
+            return constructor("multiply")(data, constructor("reshape")(weight, (-1, *[1] * len(kernel))))
         axes = zip(extents, kernel, *padding, strides, dilation, strict=True)
         found = [(offsets_on_data(*axis), axis) for axis in axes]
         if not any([f for f, _ in found]):

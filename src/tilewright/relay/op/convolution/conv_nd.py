@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,10 @@ from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.convolution.attributes import ConvAttrs, Convolution, Over1D, Over2D, Over3D, relayout
 from tilewright.relay.op.convolution.windows import np_conv_transpose
 from tilewright.tir import Any as AnyDim
+
+LANES, COPY, ADDED = 8, 32, 3
+"""Filters that are multiplied at once, about; multiply-adds that cost as much as to copy an element; copies that cost as much as to write a
+result, transpose it and add it to a sum. Fitted to both forms of random convolutions on a core with AVX-512."""
 
 
 def _small(*shape: int) -> Draw:
@@ -51,11 +57,13 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
         (((1, 2, 4, 4, 4), (3, 2, 2, 2, 2)), {"kernel_size": (2,), "channels": 3}),
         (((1, 4, 3, 4, 4), (4, 2, 2, 2, 2)), {"groups": 2, "dilation": (1, 2, 1)}),
         (((1, 3, 4, 4, 2), (2, 2, 2, 2, 3)), {"data_layout": "NDHWC", "kernel_layout": "DHWIO"}),
+        (((2, 3, 5, 4, 3), (4, 3, 1, 1, 1)), {"strides": (2, 1, 2)}),
     ]
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
         """Replaces the convolution by conv2d. The planes that a window covers in depth become channels, and each depth of the
-        result becomes an image. If windows have one element per plane, the planes become rows of one image instead."""
+        result becomes an image; or each plane is an image, and its results are added up, where filters are few. If windows have one
+        element per plane, the planes become rows of one image instead."""
         if self.layouts() != ("NCDHW", "OIDHW", "NCDHW"):
             return super().simplify(data, weight)
         if (found := super().simplify(data, weight)) is not None:
@@ -69,11 +77,26 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
         (sd, *strides), (dd, *dilation), before, after = windows
         planes, rows, columns = windows.counts((depth, h, width), (kd, kh, kw))
         conv2d = partial(op("nn.conv2d"), groups=self.groups, channels=o, out_dtype=self.out_dtype)
+        if {kh, kw} == {1} and not any([*before[1:], *after[1:]]) and {*strides} != {1}:
+            # Elements between windows are not read.
+            data = op("strided_slice")(data, [0] * 2, [h, width], strides, axes=[3, 4])
+            (h, width), strides = (known_extent(rows), known_extent(columns)), [1, 1]
+        if kd == 1 and not before[0] and not after[0] and sd > 1:
+            data = op("strided_slice")(data, [0], [depth], [sd], axes=[2])
+            depth, sd = known_extent(planes), 1
         if {kh, kw, *strides} == {1} and not any([*before[1:], *after[1:]]):
             image = op("reshape")(data, (-1, c, depth, h * width))
             filters = op("reshape")(weight, (o, per, kd, 1))
             made = conv2d(image, filters, (sd, 1), (before[0], 0, after[0], 0), (dd, 1), kernel_size=(kd, 1))
-            return op("reshape")(made, (-1, o, planes, h, width))
+            return op("reshape")(made, (-1, o, planes, rows, columns))
+        if {kd, kh, sd, strides[0]} == {1} and not any([*before[:2], *after[:2]]):
+            image = op("reshape")(data, (-1, c, depth * h, width))
+            filters = op("reshape")(weight, (o, per, 1, kw))
+            padding, steps = (0, before[2], 0, after[2]), (1, strides[1])
+            made = conv2d(image, filters, steps, padding, (1, dilation[1]), kernel_size=(1, kw))
+            return op("reshape")(made, (-1, o, planes, rows, columns))
+        if kd > 1 and (by_planes := self._sums_of_planes(data, weight)) is not None:
+            return by_planes
         padded = data
         if before[0] or after[0]:
             padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
@@ -88,6 +111,75 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
         made = conv2d(images, filters, strides, (*before[1:], *after[1:]), dilation, kernel_size=(kh, kw))
         split = op("reshape")(made, (-1, planes, o, rows, columns))
         return op("transpose")(split, (0, 2, 1, 3, 4))
+
+    def _sums_of_planes(self, data: Expr, weight: Expr) -> Expr | None:
+        """The convolution as one of each plane of the data with the filters of all depths, whose results are added where they belong. None
+        where it is cheaper to copy the planes of each window."""
+        _, c, depth, h, width = [known_extent(d) if isinstance(d, int) else 1 for d in dims(tensor(data.checked_type))]
+        o, per, kd, kh, kw = [known_extent(d) for d in dims(tensor(weight.checked_type))]
+        windows = self.windows()
+        (sd, *strides), (dd, *dilation), before, after = windows
+        planes, rows, columns = [known_extent(n) for n in windows.counts((depth, h, width), (kd, kh, kw))]
+        if str(tensor(data.checked_type).dtype) not in ("float32", "float64"):
+            return None
+        places, parts = rows * columns, _depths(depth, kd, sd, dd, before[0])
+        copied = (
+            planes * kd * c * h * width,
+            sum([p.used * (c * h * width + ADDED * o * p.kernel * places) for p in parts]),
+        )
+        products = planes * kd * _whole(o, LANES), sum([p.used * _whole(o * p.kernel, LANES) for p in parts])
+        costs = [n * per * kh * kw * places + COPY * m for n, m in zip(products, copied, strict=True)]
+        if not parts or costs[1] >= costs[0]:
+            return None
+        found: Expr | None = None
+        for part in parts:
+            x, w = data, weight
+            if sd > 1:
+                x = op("strided_slice")(x, [part.first], [depth], [sd], axes=[2])
+                w = op("strided_slice")(w, [part.offset], [kd], [sd // gcd(sd, dd)], axes=[2])
+            images = op("reshape")(op("transpose")(x, (0, 2, 1, 3, 4)), (-1, c, h, width))
+            # The first depth of a filter is added to the last of the planes that it reaches.
+            turned = op("reverse")(op("transpose")(w, (0, 2, 1, 3, 4)), 1)
+            filters = op("reshape")(turned, (o * part.kernel, per, kh, kw))
+            conv2d = partial(op("nn.conv2d"), groups=self.groups, channels=o * part.kernel, out_dtype=self.out_dtype)
+            made = conv2d(images, filters, strides, (*before[1:], *after[1:]), dilation, kernel_size=(kh, kw))
+            each = op("transpose")(op("reshape")(made, (-1, part.used, o * part.kernel, places)), (0, 2, 1, 3))
+            add_windows = op("nn.contrib_add_windows")
+            summed = add_windows(each, (1, 1), (part.apart, 1), (part.begin, 0), (part.kernel, 1), (planes, places))
+            found = summed if found is None else op("add")(found, summed)
+        assert found is not None
+        return op("reshape")(found, (-1, o, planes, rows, columns))
+
+
+class _Depths(NamedTuple):
+    """Depths of a kernel that read the same planes of the data: every stride-th one from `first` on, `used` in all. The depths: `kernel`
+    from `offset` on, which read planes `apart` from each other, of those. begin: as `nn.contrib_add_windows` has it."""
+
+    first: int
+    used: int
+    offset: int
+    kernel: int
+    apart: int
+    begin: int
+
+
+def _depths(depth: int, kernel: int, stride: int, dilation: int, before: int) -> list[_Depths]:
+    """The depths of a kernel by the planes that they read."""
+    common = gcd(stride, dilation)
+    period, apart = stride // common, dilation // common
+    found = []
+    for offset in range(min(period, kernel)):
+        first = (offset * dilation - before) % stride
+        used, depths = len(range(first, depth, stride)), len(range(offset, kernel, period))
+        start = (offset * dilation - before - first) // stride
+        if used:
+            found.append(_Depths(first, used, offset, depths, apart, start + (depths - 1) * apart))
+    return found
+
+
+def _whole(count: int, lanes: int) -> int:
+    """The count, rounded up to whole vectors."""
+    return -(-count // lanes) * lanes
 
 
 class ConvTranspose(ConvAttrs):

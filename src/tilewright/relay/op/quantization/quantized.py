@@ -406,22 +406,30 @@ def np_shift(x: np.ndarray, shift: np.ndarray, rounding: str) -> np.ndarray:
 
 
 def _fixed_point(whole: Expr, source: Constant, target: Constant, ndim: int, axis: int, rounding: str) -> Expr:
-    q, shift = fixed_point(source.value / target.value.reshape(()))
+    return fixed_point_product(whole, spread(source.value, ndim, axis) / target.value.reshape(()), rounding)
+
+
+def fixed_point_product(whole: Expr, ratio: np.ndarray, rounding: str) -> Expr:
+    """Integers times ratios of scales, rounded, as int64: a multiplication by an integer of 31 bits and a shift. ratio: broadcasts against
+    them."""
+    q, shift = fixed_point(ratio)
     need(
         bool((shift >= 1).all() and (shift < 63).all()),
         "the ratio of the scales must lie between 2**-31 and 2**30 to compute with integers",
-        f"it reaches {(source.value / target.value).max()}",
+        f"it reaches {ratio.max()}",
         1,
     )
-
-    def constant(v: np.ndarray) -> Expr:
-        return const(spread(v, ndim, axis).astype(np.int64))
-
-    product = op("multiply")(cast(whole, "int64"), constant(q))
-    half = constant(np.left_shift(np.int64(1), shift - 1))
+    product = op("multiply")(cast(whole, "int64"), const(q))
+    half: Expr = const(np.left_shift(np.int64(1), shift - 1))
     if rounding != "UPWARD":
         half = op("subtract")(half, cast(op("less")(product, const(np.array(0, np.int64))), "int64"))
-    return op("right_shift")(op("add")(product, half), constant(shift))
+    return op("right_shift")(op("add")(product, half), const(shift))
+
+
+def np_fixed_point(whole: np.ndarray, ratio: np.ndarray, rounding: str) -> np.ndarray:
+    """`fixed_point_product` of arrays of int64."""
+    q, shift = fixed_point(ratio)
+    return np_shift(whole * q, shift, rounding)
 
 
 class simulated_quantize(Quantized, key="qnn.simulated_quantize"):

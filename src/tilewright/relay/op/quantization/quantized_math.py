@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,28 +14,35 @@ from tilewright.relay.cards.relations import broadcast, dims, normal_axis, tenso
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.arithmetic.elemwise import np_erf
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import normalisation
 from tilewright.relay.op.movement.reshaping import concatenate as plain_concatenate
 from tilewright.relay.op.movement.reshaping import tuple_fields
 from tilewright.relay.op.quantization.quantized import (
     Quantized,
     along,
+    cast,
     dequantized,
     f32,
+    fixed_point_product,
     i32,
     in_units,
+    is_zero,
+    limits,
     need_in_and_out,
     need_parameter,
     need_quantized,
     np_dequantize,
+    np_fixed_point,
     np_quantize,
     np_rounded,
     quantized,
+    rank,
     read,
     requantize,
     rounded,
     spread,
 )
+from tilewright.relay.op.quantization.requantize_config import requantize_config
 
 
 class QuantizedUnary(Quantized):
@@ -128,7 +135,7 @@ class softmax(QuantizedUnary, key="qnn.softmax"):
         return op("nn.softmax")(x, axis=self.axis)
 
     def np_plain(self, x: np.ndarray) -> np.ndarray:
-        return neural.softmax.from_fields(self.axis).ref(x)
+        return normalisation.softmax.from_fields(self.axis).ref(x)
 
 
 class leaky_relu(Quantized, key="qnn.leaky_relu"):
@@ -187,7 +194,9 @@ class leaky_relu(Quantized, key="qnn.leaky_relu"):
 
 
 class QuantizedBinary(Quantized):
-    """A function of two quantised tensors (broadcast), with a result of the left one's dtype."""
+    """A function of two quantised tensors (broadcast), with a result of the left one's dtype. It is computed in float32; where the current
+    `requantize_config` says int64 and scales are constants, operands are requantised to the output's scale as integers, and a product after
+    the multiplication."""
 
     lhs_axis: int = -1
     rhs_axis: int = -1
@@ -234,6 +243,10 @@ class QuantizedBinary(Quantized):
         a, b = tensor(lhs.checked_type), tensor(rhs.checked_type)
         m, n = len(a.shape), len(b.shape)
         k = max(m, n)
+        scales = (lhs_scale, rhs_scale, output_scale)
+        if requantize_config.current().compute_dtype == "int64" and all([isinstance(s, Constant) for s in scales]):
+            sides = ((lhs, lhs_zero_point, lhs_scale, self.lhs_axis), (rhs, rhs_zero_point, rhs_scale, self.rhs_axis))
+            return self._in_integers(sides, output_scale, output_zero_point, str(a.dtype), k)
         x = in_units(lhs, along(lhs_zero_point, m, self.lhs_axis))
         y = in_units(rhs, along(rhs_zero_point, n, self.rhs_axis))
         left, right = along(lhs_scale, m, self.lhs_axis), along(rhs_scale, n, self.rhs_axis)
@@ -244,6 +257,33 @@ class QuantizedBinary(Quantized):
             parts = [op("multiply")(v, read(op("divide")(scale, to), k)) for v, scale in ((x, left), (y, right))]
             z = op(name)(*parts)
         return rounded(z, along(output_zero_point, k, 0), str(a.dtype))
+
+    def _in_integers(self, sides: Any, to: Any, zero: Expr, dtype: str, ndim: int) -> Expr:
+        """The function of integers. sides: (operand, zero point, scale, axis) of both."""
+        from tilewright.relay.rewriting import typed
+
+        rounding, name = requantize_config.current().rounding, type(self).name
+        parts, scales, axes = [], [], []
+        for q, zero_point, scale, axis in sides:
+            own = rank(q)
+            whole = cast(q, "int32")
+            if not is_zero(zero_point):
+                whole = op("subtract")(whole, read(along(zero_point, own, axis), own))
+            parts.append(whole)
+            scales.append(scale)
+            axes.append(axis % own if own else 0)
+        if name == "multiply":
+            first, second = (spread(s.value, ndim, axis - ndim) for s, axis in zip(scales, axes, strict=True))
+            total = fixed_point_product(op("multiply")(*parts), first * second / to.value.reshape(()), rounding)
+        else:
+            scaled = [
+                fixed_point_product(typed(part), spread(s.value, rank(part), axis) / to.value.reshape(()), rounding)
+                for part, s, axis in zip(parts, scales, axes, strict=True)
+            ]
+            total = op(name)(*scaled)
+        low, high = limits(dtype)
+        total = op("add")(total, cast(along(zero, ndim, 0), "int64"))
+        return cast(op("clip")(total, float(low), float(high)), dtype)
 
     def ref(
         self,
@@ -260,6 +300,17 @@ class QuantizedBinary(Quantized):
         x = np_dequantize(lhs, one, spread(lhs_zero_point, lhs.ndim, self.lhs_axis))
         y = np_dequantize(rhs, one, spread(rhs_zero_point, rhs.ndim, self.rhs_axis))
         left, right = spread(lhs_scale, lhs.ndim, self.lhs_axis), spread(rhs_scale, rhs.ndim, self.rhs_axis)
+        now = requantize_config.current()
+        if now.compute_dtype == "int64":
+            i, j = x.astype(np.int64), y.astype(np.int64)
+            if type(self).name == "multiply":
+                total = np_fixed_point(i * j, left * right / to, now.rounding)
+            else:
+                total = type(self).np_form(
+                    *[np_fixed_point(v, s / to, now.rounding) for v, s in ((i, left), (j, right))]
+                )
+            low, high = limits(lhs.dtype.name)
+            return np.asarray(np.clip(total + output_zero_point.reshape(()), low, high).astype(lhs.dtype))
         if type(self).name == "multiply":
             z = x * y * (left * right / to)
         else:

@@ -17,7 +17,7 @@ from tilewright.relay.expr import Call, Constant, Expr, const
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.convolution import conv, conv_nd
 from tilewright.relay.op.convolution.windows import pads
-from tilewright.relay.op.layers import neural, pool
+from tilewright.relay.op.layers import pool, products
 from tilewright.relay.op.quantization.quantized import (
     Quantized,
     along,
@@ -202,7 +202,7 @@ class dense(ProductOfBytes, key="qnn.dense"):
     ]  # fmt: skip
 
     def plain(self) -> OpCard:
-        return neural.dense.from_fields(self.units, self.out_dtype)
+        return products.dense.from_fields(self.units, self.out_dtype)
 
     def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr:
         product = op("nn.dense")(*alike(data, weight), units=self.units, out_dtype=self.out_dtype)
@@ -221,7 +221,7 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
     ]
 
     def plain(self) -> OpCard:
-        return neural.batch_matmul.from_fields(self.out_dtype, False, True)
+        return products.batch_matmul.from_fields(self.out_dtype, False, True)
 
     def infer(
         self,

@@ -41,3 +41,8 @@ _current: ContextVar[RequantizeConfig | None] = ContextVar("requantize", default
 
 class requantize_config(RequantizeConfig):
     """with relay.qnn.op.requantize_config(rounding="TONEAREST"): ..."""
+
+
+def current_requantize_config() -> RequantizeConfig:
+    """The settings of the innermost block, else the defaults."""
+    return RequantizeConfig.current()

@@ -60,7 +60,7 @@ class _Annotator(ExprMutator):
         made = call.replace(args=tuple([self.entered(a, compiler) for a in call.args]))
         if made is call:
             # A call without arguments is copied, since the end mark must distinguish it from other uses of the same call.
-            made = Call(call.op, call.args, call.attrs, call.type_args, call.span)
+            made = Call(call.op, call.args, call.attrs, call.given_types, call.span)
         self.compilers[made] = compiler
         return made
 

@@ -12,8 +12,8 @@ from tilewright.relay.cards.card import Indexed, OpCard
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, const
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.program.bounds import checked_divisor, checked_indices
-from tilewright.relay.printer import span_text
 from tilewright.relay.rewriting import rewrite_calls, static_shape, tuple_type_of, typed, typed_pass
+from tilewright.relay.texts import span_text
 
 
 def name_of(call: Call) -> str:
@@ -91,7 +91,7 @@ def check_call(call: Call) -> Expr | None:
         _checked_divisor(call, args, at)
     if all([a is b for a, b in zip(args, call.args, strict=True)]):
         return None
-    return Call(call.op, tuple(args), call.attrs, call.type_args, call.span)
+    return Call(call.op, tuple(args), call.attrs, call.given_types, call.span)
 
 
 def CheckBounds() -> Pass:

@@ -167,7 +167,7 @@ class _Operands(ExprMutator):
     def visit_call(self, call: Call) -> Expr:
         # Always a new object: its type may be a type variable of the earlier function.
         new = self.rewritten_call(call)
-        types = tuple([self.converter.type(t) for t in call.type_args])
+        types = tuple([self.converter.type(t) for t in call.given_types])
         return Call(new.op, new.args, new.attrs, types, new.span)
 
     def visit_var(self, var: Var) -> Expr:

@@ -35,7 +35,7 @@ from tilewright.relay.adt import (
 )
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.printer import type_text
+from tilewright.relay.texts import type_text
 from tilewright.relay.transform.functional.lambda_lift import CLOSURE, lambda_lift
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
@@ -98,7 +98,7 @@ class _Values(ExprMutator):
     def visit_call(self, call: Call) -> Expr:
         args = self.visit_all(call.args)
         op = call.op if isinstance(call.op, (GlobalVar, Constructor)) or type(call.op) is Op else self.visit(call.op)
-        return call if args is call.args and op is call.op else Call(op, args, call.attrs, call.type_args, call.span)
+        return call if args is call.args and op is call.op else Call(op, args, call.attrs, call.given_types, call.span)
 
     def visit_global_var(self, gvar: GlobalVar) -> Expr:
         func = self.mod.functions.get(gvar)

@@ -21,7 +21,7 @@ class _Expand(ExprMutator):
         # The callee is not a value.
         args = self.visit_all(call.args)
         op = self.visit(call.op) if not isinstance(call.op, (Constructor, GlobalVar)) else call.op
-        return call if args is call.args and op is call.op else Call(op, args, call.attrs, call.type_args, call.span)
+        return call if args is call.args and op is call.op else Call(op, args, call.attrs, call.given_types, call.span)
 
     def visit_constructor(self, con: Constructor) -> Expr:
         if not self.constructors or not con.inputs:

@@ -35,9 +35,9 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
-from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.rewriting import CallRewriter, card_of, tuple_type_of, typed
 from tilewright.relay.scope_builder import ScopeBuilder
+from tilewright.relay.texts import span_text, type_text
 from tilewright.relay.transform.functional.normal_forms import to_anf, to_graph
 from tilewright.relay.typing.infer_type import infer_module, infer_types
 from tilewright.relay.typing.open_types import set_type, type_of

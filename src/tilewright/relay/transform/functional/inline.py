@@ -58,7 +58,7 @@ class _Inliner(ExprMutator):
                 v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))
             args.append(v)
-        return lets_around(effects, self.visit(unfolded(function, args, new.type_args)))
+        return lets_around(effects, self.visit(unfolded(function, args, new.given_types)))
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive else super().visit_function(fn)

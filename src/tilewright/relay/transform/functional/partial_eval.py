@@ -412,7 +412,7 @@ class Evaluator:
             if size <= max(GROWTH_FROM, 2 * sum([_nbytes(a) for a in arrays])):
                 return _from_array(result)
         atoms = tuple([self.atom(a, scope) for a in args])
-        return Value(scope.emit(Call(call.op, atoms, call.attrs, call.type_args, call.span)))
+        return Value(scope.emit(Call(call.op, atoms, call.attrs, call.given_types, call.span)))
 
     def unfolded(self, callee: Value, args: Sequence[Value], scope: Scope) -> tuple[Function, dict[Var, Value]] | None:
         """(the function of a call to unfold, its captured values); None if the call stays in the residual program."""

@@ -23,7 +23,7 @@ from tilewright.relay.cards.relations import tensor
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.convolution.attributes import Convolution
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.transform.fusion.slice_splits import read_in_place
 from tilewright.relay.transform.simplify.common_subexpr import attrs_key
@@ -144,14 +144,14 @@ class _Dense(Joiner):
     ops: tuple[str, ...] = ("nn.dense",)
 
     def key(self, call: Call) -> Hashable:
-        card = card_of(call, neural.dense)
+        card = card_of(call, products.dense)
         shape = static_shape(call.args[1])
         if shape is None or static_shape(call) is None:
             return None
         return attrs_key(card.replace(units=None)), shape[1:], tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card = card_of(calls[0], neural.dense)
+        card = card_of(calls[0], products.dense)
         weight = _concatenate([c.args[1] for c in calls], 0)
         units = None if card.units is None else sum([(static_shape(c.args[1]) or ())[0] for c in calls])
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=units), (), calls[0].span)
@@ -169,7 +169,7 @@ class _DenseBatch(_Dense):
         return None if shape is None or len(shape) != 2 else (super().key(call), shape)
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card = card_of(calls[0], neural.dense)
+        card = card_of(calls[0], products.dense)
         data = typed(constructor("stack")(typed(Tuple(tuple([c.args[0] for c in calls]))), axis=0))
         weights = typed(constructor("stack")(typed(Tuple(tuple([c.args[1] for c in calls]))), axis=0))
         make = constructor("nn.batch_matmul")
@@ -200,7 +200,7 @@ class _BatchMatmul(Joiner):
     ops = ("nn.batch_matmul",)
 
     def key(self, call: Call) -> Hashable:
-        card = card_of(call, neural.batch_matmul)
+        card = card_of(call, products.batch_matmul)
         shape = static_shape(call.args[1])
         if shape is None or static_shape(call) is None:
             return None
@@ -210,7 +210,7 @@ class _BatchMatmul(Joiner):
         return attrs_key(card), rest, tensor(call.args[1].checked_type).dtype
 
     def join(self, calls: Sequence[Call]) -> Expr:
-        card = card_of(calls[0], neural.batch_matmul)
+        card = card_of(calls[0], products.batch_matmul)
         weight = _concatenate([c.args[1] for c in calls], 1 if card.transpose_b else 2)
         return Call(calls[0].op, (calls[0].args[0], weight), card, (), calls[0].span)
 
@@ -245,7 +245,7 @@ class _SmallProducts(_Dense):
 
     def along(self, call: Call) -> int:
         """The axis of the weight with the columns of the result."""
-        return 0 if is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b else 1
+        return 0 if is_op(call, "nn.dense") or card_of(call, products.matmul).transpose_b else 1
 
     def join(self, calls: Sequence[Call]) -> Expr:
         card = card_of(calls[0])
@@ -402,7 +402,7 @@ class _Combiner:
             if extra is None:
                 return None
             args.append(extra)
-        joined = typed(Call(first.op, tuple(args), first.attrs, first.type_args, first.span))
+        joined = typed(Call(first.op, tuple(args), first.attrs, first.given_types, first.span))
         return following, joined
 
 

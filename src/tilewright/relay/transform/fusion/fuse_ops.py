@@ -23,10 +23,12 @@ from tilewright.relay.cards.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQU
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, contains, post_order
 from tilewright.relay.op.layers import padding
-from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, typed
+from tilewright.relay.rewriting import card_of, is_op, same_shape, static_shape, tensor_of, typed
 from tilewright.relay.typing.bound_once import bound_once
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import set_type, type_of
+from tilewright.scheduling.pairs import group_of
+from tilewright.target import Target
 
 DEFAULT_MAX_DEPTH = 256
 EXPENSIVE = frozenset(
@@ -179,9 +181,41 @@ class _Partition:
         self.order = {c: i for i, c in enumerate(self.graph.calls)}
         self.written: dict[Expr, int] = dict.fromkeys(self.graph.calls, 1)
         if fuse:
-            for anchored in (True, False):
-                for call in self.graph.calls:
-                    self.extend(call, anchored)
+            self.extend_all(True)
+            ends = self.wide_ends() if group_of(Target.current(True)) else []
+            self.extend_all(False)
+            for group, end in ends:
+                # What no reader takes is better computed by the kernel that has it.
+                if {*self.groups[end[0]].root().calls} == {*end}:
+                    group.root().absorb(self.groups[end[0]])
+
+    def extend_all(self, anchored: bool) -> None:
+        for call in self.graph.calls:
+            self.extend(call, anchored)
+
+    def wide_ends(self) -> list[tuple[_Group, list[Call]]]:
+        """Takes the ends of kernels away that only make their results wider, for readers to compute. A result of bytes then is stored as
+        bytes: a microcontroller has little memory."""
+        found = []
+        for anchor in self.graph.calls:
+            group = self.groups[anchor].root()
+            if self.kinds[anchor] != OUT_ELEMWISE or anchor not in group.calls:
+                continue
+            chain = [anchor]
+            while (after := self.graph.dominator[chain[-1]]) is not None and self.groups[after].root() is group:
+                chain.append(after)
+            bits = [tensor_of(c).dtype.bits for c in chain]
+            last = len(chain) - 1 - bits[::-1].index(min(bits))
+            if bits[-1] == bits[last] or chain[-1] in self.graph.escapes or self.graph.dominator[chain[-1]] is None:
+                continue
+            end = [c for c in self.graph.between(chain[last], chain[-1]) if c in group.calls]
+            for c in end:
+                group.calls.remove(c)
+                self.groups[c] = _Group(c, self.kinds[c], c.operator.name in EXPENSIVE)
+            for c in end[1:]:
+                self.groups[end[0]].absorb(self.groups[c])
+            found.append((group, end))
+        return found
 
     def extend(self, call: Call, anchored: bool) -> None:
         """Merges the call's group with the post-dominating calls, as far as the kinds allow."""

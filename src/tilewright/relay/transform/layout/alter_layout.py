@@ -19,7 +19,7 @@ from tilewright.relay.cards.relations import known_extent
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.convolution import conv
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -137,7 +137,7 @@ class _AlterLayout(ExprMutator):
         op = call.op if type(call.op) is Op else self.visit(call.op)
         if op is call.op and all([a is b for a, b in zip(plain, call.args, strict=True)]):
             return call
-        return typed(Call(op, plain, call.attrs, call.type_args, call.span))
+        return typed(Call(op, plain, call.attrs, call.given_types, call.span))
 
     def plain_deep(self, e: Expr, original: Expr) -> Expr:
         """The value, or every element of a tuple, in its plain layout."""
@@ -262,7 +262,7 @@ def pack_dense(call: Call) -> Expr | None:
     if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or len(call.args) != 2:
         return None
     result = str(tensor_of(call).dtype)
-    transposed = is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b
+    transposed = is_op(call, "nn.dense") or card_of(call, products.matmul).transpose_b
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
         if _panel(call.args[0], by_columns, Target.current(True) is not None) == 0:

@@ -43,6 +43,8 @@ BY_AXIS = (
     "concatenate",
     "split",
     "nn.batch_norm",
+    "nn.instance_norm",
+    "nn.group_norm",
 )
 """Operators with an attribute `axis` for one axis of the data."""
 
@@ -136,7 +138,7 @@ class _Convert(ExprMutator):
         op = call.op if type(call.op) is Op else self.visit(call.op)
         if op is call.op and all([a is b for a, b in zip(new, call.args, strict=True)]):
             return call
-        made = Call(op, new, call.attrs, call.type_args, call.span)
+        made = Call(op, new, call.attrs, call.given_types, call.span)
         return typed(made) if type(op) is Op else same_result(made, call)
 
     def rule(self, call: Call, args: list[Expr]) -> Expr | None:
@@ -195,7 +197,7 @@ class _Convert(ExprMutator):
             self.as_layout(a, b, w) if w and b else self.plain(a) for a, b, w in zip(args, before, wanted, strict=True)
         ]
         attrs = call.attrs if new.new_attrs is None else new.new_attrs
-        made = Call(call.op, tuple(brought), attrs, call.type_args, call.span)
+        made = Call(call.op, tuple(brought), attrs, call.given_types, call.span)
         return self.note(made, str(old.output_layouts[0]), str(new.output_layouts[0]))
 
     def arriving(self, args: Sequence[Expr]) -> tuple[str, str] | None:
@@ -293,7 +295,7 @@ class _Convert(ExprMutator):
             else:
                 wide = typed(constructor("expand_dims")(self.plain(new), 0, len(had) - ndim))
                 brought.append(self.transformed(wide, had, has))
-        return self.note(Call(call.op, tuple(brought), call.attrs, call.type_args, call.span), had, has)
+        return self.note(Call(call.op, tuple(brought), call.attrs, call.given_types, call.span), had, has)
 
     def visit_tuple(self, tup: Tuple) -> Expr:
         return typed(super().visit_tuple(tup))

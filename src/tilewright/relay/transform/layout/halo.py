@@ -64,7 +64,7 @@ def write_halos(func: Function, plan: GraphPlan) -> Function:
             rows, columns = found[old.args[0]]
             made[data] = typed(constructor("nn.pad")(data, ((0, 0), (0, 0), rows, columns, (0, 0))))
         card = card_of(old)
-        return typed(Call(new.op, (made[data], *new.args[1:]), card.replace(padding=(0, 0)), new.type_args, new.span))
+        return typed(Call(new.op, (made[data], *new.args[1:]), card.replace(padding=(0, 0)), new.given_types, new.span))
 
     return rewrite(func, change) if found else func
 

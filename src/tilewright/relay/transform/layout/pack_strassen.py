@@ -10,7 +10,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.convolution import conv
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -48,7 +48,7 @@ def _dense(call: Call) -> Expr | None:
     rows = prod(shape[:-1])
     if rows % 2 and max(shape[:-1], default=1) != rows:
         return None
-    units = card_of(call, neural.dense_pack).units or weights.shape[0] * weights.shape[2]
+    units = card_of(call, products.dense_pack).units or weights.shape[0] * weights.shape[2]
     panel = _panel(rows, shape[-1], units)
     if not panel:
         return None

@@ -124,7 +124,7 @@ def of_parts(e: Expr, batched: Sequence[bool], inputs: Sequence[Expr]) -> Expr |
         return typed(Tuple(tuple(inputs), e.span)) if all(batched) else None
     if type(e) is not Call or type(e.op) is not Op or not images_apart(e, batched):
         return None
-    return typed(Call(e.op, tuple(inputs), e.attrs, e.type_args, e.span))
+    return typed(Call(e.op, tuple(inputs), e.attrs, e.given_types, e.span))
 
 
 def batch_of(values: Sequence[Expr]) -> int | None:

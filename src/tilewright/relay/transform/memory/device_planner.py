@@ -32,9 +32,10 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.program.devices import PARAM_DEVICES, RESULT_DEVICE, device_copy, on_device
-from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.printer import Printer
 from tilewright.relay.rewriting import card_of, typed
 from tilewright.relay.source_map import caret
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.relay.typing.open_types import type_of
 from tilewright.support.errors import DiagnosticError

@@ -16,7 +16,7 @@ from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.convolution import conv
 from tilewright.relay.op.convolution.windows import pads
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -72,7 +72,7 @@ def dense(call: Call) -> Expr | None:
     card, weight = card_of(call), constant_of(call.args[1])
     if getattr(card, "transpose_a", False) or weight is None or weight.ndim != 2:
         return None
-    along = 1 if is_op(call, "nn.dense") or card_of(call, neural.matmul).transpose_b else 0
+    along = 1 if is_op(call, "nn.dense") or card_of(call, products.matmul).transpose_b else 0
     product = typed(Call(call.op, (shifted(call.args[0]), call.args[1]), card, (), call.span))
     return less(call, product, weight.sum(along, dtype=np.int32))
 

@@ -20,7 +20,7 @@ from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, Tuple, const
 from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.op.images.resize import Resize, Upsampling
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.op.movement import reshaping
 from tilewright.relay.rewriting import (
     card_of,
@@ -103,8 +103,8 @@ def product_of(e: Expr) -> _Product | None:
     if shape is None or 0 in shape or len(shape) < 2 or {str(tensor_of(x).dtype) for x in (*e.args, e)} != {"float32"}:
         return None
     if not is_op(e, *CONVOLUTIONS):
-        by_rows = is_op(e, "nn.dense") or card_of(e, neural.matmul).transpose_b
-        turned = is_op(e, "nn.matmul") and card_of(e, neural.matmul).transpose_a
+        by_rows = is_op(e, "nn.dense") or card_of(e, products.matmul).transpose_b
+        turned = is_op(e, "nn.matmul") and card_of(e, products.matmul).transpose_a
         return None if turned else _Product(e.args[0], len(shape) - 1, weight if by_rows else weight.T)
     card = card_of(e, Convolution)
     data, kernel, result = card.layouts()

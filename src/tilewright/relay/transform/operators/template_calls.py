@@ -27,7 +27,7 @@ from tilewright.autotvm.task.workload import args_to_workload
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.convolution import conv
-from tilewright.relay.op.layers import neural
+from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of
 from tilewright.target import Target
 from tilewright.topi.nn.winograd import winograd_transform_matrices
@@ -127,7 +127,7 @@ def candidates(call: Call, target: Target) -> Iterator[Candidate]:
             if "arm_cpu" in target.keys:
                 yield "dense_gemm.arm_cpu", [data, weight, None, dtype, False, True]
     elif is_op(call, "nn.batch_matmul"):
-        card = card_of(call, neural.batch_matmul)
+        card = card_of(call, products.batch_matmul)
         yield (
             "batch_matmul.x86",
             [data, weight, static_shape(call), dtype, bool(card.transpose_a), bool(card.transpose_b)],

@@ -14,7 +14,7 @@ from tilewright.relay.cards.relations import Dim, dims, known_equal
 from tilewright.relay.expr import Call, Constant, Expr, ExprWithOp, Function, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
 from tilewright.relay.op.arithmetic import elemwise
-from tilewright.relay.op.layers import neural, padding
+from tilewright.relay.op.layers import normalisation, padding
 from tilewright.relay.op.movement import reshaping
 from tilewright.relay.op.quantization import quantized
 from tilewright.relay.op.quantization.quantized import spread
@@ -375,7 +375,7 @@ def function(key: str) -> Form:
         out, q = region.target(call), region.of(call.args[0])
         if q is None or out is None or not (q.affine.single and out.single) or q.affine.dtype not in BYTES:
             return None
-        attrs = {"axis": card_of(call, neural.softmax).axis} if key == "softmax" else {}
+        attrs = {"axis": card_of(call, normalisation.softmax).axis} if key == "softmax" else {}
         given = [card_of(call, elemwise.leaky_relu).alpha] if key == "leaky_relu" else []
         a = q.affine
         made = op(f"qnn.{key}")(q.expr, *given, a.scale, a.zero, out.scale, out.zero, **attrs)

@@ -92,7 +92,7 @@ class _Widen(ExprMutator):
     def remade(self, call: Call, args: Sequence[Expr], card: OpCard) -> Call:
         if card is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
             return call
-        return Call(call.op, tuple(args), card, call.type_args, call.span)
+        return Call(call.op, tuple(args), card, call.given_types, call.span)
 
     def visit_tuple(self, tup: Tuple) -> Expr:
         return typed(super().visit_tuple(tup))

@@ -48,7 +48,7 @@ class _CastToUsers(ExprMutator):
         args = [self.own(a, n) for a, n in zip(call.args, new.args, strict=True)]
         if all([a is b for a, b in zip(args, new.args, strict=True)]):
             return new
-        copy = Call(new.op, tuple(args), new.attrs, new.type_args, new.span)
+        copy = Call(new.op, tuple(args), new.attrs, new.given_types, new.span)
         keep_type(copy, new)
         return typed(copy)
 

@@ -12,7 +12,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Tuple, const
 from tilewright.relay.op.convolution import conv
-from tilewright.relay.op.layers import neural, padding
+from tilewright.relay.op.layers import padding, products
 from tilewright.relay.op.movement import reshaping, slicing
 from tilewright.relay.rewriting import (
     card_of,
@@ -117,7 +117,7 @@ def _is_number(e: Expr) -> bool:
 @rule("nn.batch_matmul")
 def transposed_factor(call: Call) -> Expr | None:
     """A factor with its last two axes swapped is read in place. A number that multiplies it moves to the smaller factor."""
-    card = card_of(call, neural.batch_matmul)
+    card = card_of(call, products.batch_matmul)
     for side, flag in ((0, "transpose_a"), (1, "transpose_b")):
         factor, scale = call.args[side], None
         if is_op(factor, "multiply"):
@@ -142,6 +142,19 @@ def transposed_factor(call: Call) -> Expr | None:
         flags = {"transpose_a": card.transpose_a, "transpose_b": card.transpose_b, flag: not getattr(card, flag)}
         return constructor("nn.batch_matmul")(*factors, out_dtype=card.out_dtype, **flags)
     return None
+
+
+@rule("nn.batch_matmul")
+def factor_of_all(call: Call) -> Expr | None:
+    """A second factor that all batches share is a matrix: the rows of all batches are multiplied by it at once."""
+    card = card_of(call, products.batch_matmul)
+    first, second = static_shape(call.args[0]), static_shape(call.args[1])
+    if card.transpose_a or first is None or second is None or not 3 <= len(second) <= len(first):
+        return None
+    if prod(second[:-2]) != 1 or (prod(first[:-2]) == 1 and constant_of(call.args[1]) is None):
+        return None
+    matrix = _reshape(call.args[1], second[-2:])
+    return constructor("nn.matmul")(call.args[0], matrix, out_dtype=card.out_dtype, transpose_b=card.transpose_b)
 
 
 @rule("cast", "cast_like")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,17 @@ def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = Non
     if at == x.ndim - 1 and scale.ndim == 1 and not node.wants(1) and not node.wants(2):
         beta = bias if bias is not None else Value(array=np.zeros(known_extents(scale.shape), scale.dtype))
         return node.call("nn.layer_norm", x, scale, beta, axis=-1, epsilon=epsilon)
+    sizes = [*x.shape[at:]]
+    alike = all([[*v.shape] == sizes for v in (scale, bias) if v is not None])
+    if alike and all([isinstance(d, int) for d in sizes]) and not node.wants(1) and not node.wants(2):
+        # The normalised axes as one.
+        row = Value(node.call("reshape", x, newshape=(*[0] * at, prod(known_extents(sizes)))))
+        gamma = Value(node.call("reshape", scale, newshape=(-1,)))
+        beta = Value(array=np.zeros(known_extents(gamma.shape), scale.dtype))
+        if bias is not None:
+            beta = Value(node.call("reshape", bias, newshape=(-1,)))
+        out = node.call("nn.layer_norm", row, gamma, beta, axis=-1, epsilon=epsilon)
+        return node.call("reshape", out, newshape=(*[0] * at, *known_extents(sizes)))
     axes = tuple(range(at, x.ndim))
     mean = node.call("mean", x, axis=axes, keepdims=True)
     centred = node.call("subtract", x, mean)

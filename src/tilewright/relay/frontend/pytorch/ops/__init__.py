@@ -22,4 +22,5 @@ from tilewright.relay.frontend.pytorch.ops import (
     resize,
     segments,
     special,
+    vision,
 )

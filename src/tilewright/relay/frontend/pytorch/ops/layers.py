@@ -474,27 +474,3 @@ def _fractional_max_pool(c: TorchCall, x: Value, kernel: PerAxis, size: Any, sam
     best = c.cast(c.call("argmax", found, axis=(len(lead) + 1,), keepdims=True), "int64")
     picked = [c.call("gather", v, best, axis=len(lead) + 1) for v in (found, at)]
     return [c.reshape(v, [*lead, *outs]) for v in picked]
-
-
-@aten("torchvision::deform_conv2d")
-def _deformable(
-    c: TorchCall, x: Value, weight: Value, offset: Value, mask: Value, bias: Value, sh: int, sw: int, ph: int, pw: int,
-    dh: int, dw: int, groups: int, offset_groups: int, use_mask: bool,
-) -> Value:  # fmt: skip
-    if use_mask:
-        raise c.refuse("mask", "a tensor", "None")
-    out = c.call(
-        "nn.deformable_conv2d", x, offset, weight, strides=(sh, sw), padding=(ph, pw, ph, pw), dilation=(dh, dw), groups=groups,
-        deformable_groups=offset_groups, channels=weight.known_extent(0), kernel_size=tuple(known_extents(weight.shape[2:])),
-    )  # fmt: skip
-    return c.call("nn.bias_add", out, bias)
-
-
-@aten("torchvision::roi_align")
-def _roi_align(
-    c: TorchCall, x: Value, rois: Value, scale: float, height: int, width: int, ratio: int = -1, aligned: bool = False
-) -> Value:
-    if aligned:
-        shift = Value(array=np.array([0, 0.5, 0.5, 0.5, 0.5], np.float32) / scale)
-        rois = c.call("subtract", rois, shift)
-    return c.call("vision.roi_align", x, rois, pooled_size=(height, width), spatial_scale=scale, sample_ratio=ratio)

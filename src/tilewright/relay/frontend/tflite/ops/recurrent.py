@@ -1,7 +1,7 @@
 """Converters of recurrent operators: RNN, LSTM, their sequences in one or two directions, SVDF.
 
-Like in TFLite, floats are quantised to bytes for weights of bytes. Fully quantised layers compute in float32 and round their state
-and result.
+Like in TFLite, floats are quantised to bytes for weights of bytes. A sequence of an LSTM in integers is computed in the kernel's own steps
+(`recurrent_integer`). Other quantised layers compute in float32 and round their state and result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tilewright.relay.cards.relations import Dim, may_equal, shape_text
 from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.ops.dynamic import Rows, hybrid, symmetric
 from tilewright.relay.frontend.tflite.ops.quantized import real, stored_real
+from tilewright.relay.frontend.tflite.ops.recurrent_integer import IntegerCell, is_integer
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 MOST_STEPS = 1024
@@ -125,13 +126,15 @@ class LSTMCell:
 
 def write_state(node: Node, before: Value | None, x: Value) -> None:
     """The state of a layer after its last step, for the next run."""
-    if before is None or before.name not in node.importer.variables:
-        return
-    value = x
-    if before.quant is not None and before.dtype.startswith("int"):
-        value = stored_real(node, x, before.quant, before.dtype)
-    value = Value(value._expr, value.array, before.name, before.quant)
-    node.importer.variables[before.name] = value
+    if before is not None and before.quant is not None and before.dtype.startswith("int"):
+        x = stored_real(node, x, before.quant, before.dtype)
+    keep_state(node, before, x)
+
+
+def keep_state(node: Node, before: Value | None, x: Value) -> None:
+    """The same of a state in the form in which it is stored."""
+    if before is not None and before.name in node.importer.variables:
+        node.importer.variables[before.name] = Value(x._expr, x.array, before.name, before.quant)
 
 
 def finished(node: Node, x: Value, place: int = 0) -> Value:
@@ -172,6 +175,12 @@ def _sequence_lstm(node: Node, *inputs: Value | None) -> Value:
     assert x is not None
     time_major = bool(node.get("time_major", False))
     h, c = states_of(inputs, 18, x.shape[1 if time_major else 0])
+    if is_integer(inputs, h, c):
+        whole = IntegerCell(node, inputs, h, c)
+        rows = [whole.step(s) for s in steps(node, x, time_major)]
+        keep_state(node, h, whole.h)
+        keep_state(node, c, whole.c)
+        return stacked(node, rows, time_major)
     cell = LSTMCell(node, inputs, h, c)
     rows = [cell.step(s) for s in steps(node, real(node, x), time_major)]
     write_state(node, h, cell.h)

@@ -57,8 +57,8 @@ def softmax8(node: Node, x: Value, beta: float) -> Value:
         axis=(-1,),
         keepdims=True,
     )
-    scale, bits = reciprocal(node, node.cast(sums, "int64"))
-    each = node.call("take", Value(array=exps), place, axis=0, mode="clip")
+    scale, bits = reciprocal(node, sums)
+    each = node.cast(node.call("take", Value(array=exps.astype(np.int32)), place, axis=0, mode="clip"), "int64")
     product = node.call("right_shift", node.call("add", node.call("multiply", each, scale), 1 << 30), 31)
     width = 16 if node.out.dtype == "int16" else 8
     right = node.call("add", bits, 31 - width)
@@ -71,14 +71,15 @@ def softmax8(node: Node, x: Value, beta: float) -> Value:
 
 
 def reciprocal(node: Node, x: Value) -> tuple[Value, Value]:
-    """(1 / x as a fixed-point number of 31 bits, number of bits to shift it by) for positive sums with 12 integer bits."""
-    powers = np.left_shift(np.int64(1), np.arange(31, dtype=np.int64))
+    """(1 / x as a fixed-point number of 31 bits, number of bits to shift it by) for positive sums of int32 with 12 integer bits."""
+    powers = np.left_shift(np.int32(1), np.arange(31, dtype=np.int32))
     length = node.call(
         "sum",
-        node.cast(node.call("greater_equal", node.reshape(x, [*x.shape, 1]), Value(array=powers)), "int64"),
+        node.cast(node.call("greater_equal", node.reshape(x, [*x.shape, 1]), Value(array=powers)), "int32"),
         axis=(-1,),
     )  # the number of bits of x
-    zeros = node.call("subtract", node.number(32, "int64"), length)
+    x = node.cast(x, "int64")
+    zeros = node.call("subtract", node.number(32, "int64"), node.cast(length, "int64"))
     bits = node.call("subtract", node.number(12, "int64"), zeros)
     half = node.call("subtract", node.call("left_shift", x, zeros), 1 << 31)
     # 1 / (1 + a) for a in [0, 1], by three steps of Newton's iteration on half of 1 + a
