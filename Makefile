@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-c test-cuda-source test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-vta test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench bench-gpu fuzz lint format wheel clean
+.PHONY: help demo test test-c test-cuda-source test-cuda-models test-gpu test-torch test-torchao test-farm test-arm test-boards test-micro test-wasm test-machines test-sanitizers test-opencl test-vta test-vta-networks test-rtl test-hosts test-tensorflow test-tflite test-rpc soak-rpc test-browser test-slow choose-slow test-vecmath test-roundtrip conformance conformance-torch bench bench-gpu fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -44,17 +44,41 @@ test-c: $(VENV)/.extra-test  ## LLVM's tests through the target c, by the machin
 
 test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels, models and random programs, compiled by NVRTC; registers and shared memory within limits (minutes)
 	$(BIN)/python -m pytest -q tests/codegen/device/on_nvrtc.py tests/codegen/performance/on_nvrtc.py tests/scheduling/gpu/on_nvrtc.py
+	$(BIN)/python -m pytest -q -m slow tests/cuda
 
-# The architecture is that of the GPU of this machine.
+test-cuda-models: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## models in their full size for sm_80 and sm_90a in float32 and float16, compiled by NVRTC (tens of minutes)
+	$(BIN)/python -m pytest -q tests/scheduling/gpu/full_models_on_nvrtc.py
+
 test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
-	DEVICE_TARGET="cuda -arch=sm_$$($(BIN)/python -c 'import tilewright as tvm; print(tvm.cuda(0).compute_version.replace(".", ""))')" \
-	  $(BIN)/python -m pytest -q tests/codegen/device/on_devices.py tests/scheduling/gpu/on_devices.py
+	$(BIN)/python -m tests.on_gpu --json build/test_gpu.json
 
 test-vta: $(VENV)/.extra-test  ## random programs and layers for the accelerator: COUNT of each, from SEED on (minutes)
 	$(BIN)/python -m pytest -q tests/vta
 	$(BIN)/python -m tests.vta.fuzz --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.vta.streams --count $$(( $(COUNT) * 500 ))
 	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED) --target tsim
+	$(BIN)/python -m tests.vta.on_networks --seed $(SEED)
+
+# A case is a network from one source on one accelerator. What is equal is kept in the log, so an interrupted run of the same code goes on where it was.
+test-vta-networks: $(VENV)/.extra-test  ## networks on accelerators, equal to the bit to the CPU: small ones on 20 configurations, then in full size (hours)
+	@mkdir -p build
+	$(BIN)/python -m tests.vta.on_networks --forms relay onnx tflite --configurations 20 --seed $(SEED) --log build/vta_networks.jsonl
+	$(BIN)/python -m tests.vta.on_networks --forms relay onnx tflite --full --seed $(SEED) --log build/vta_networks.jsonl
+
+# Verilator, unpacked from its package of Debian. It compiles with the C++ compiler of the machine.
+build/verilator/.done:
+	@command -v apt-get dpkg-deb c++ > /dev/null || { echo "Verilator is unpacked from Debian's package, and compiles with c++: apt-get, dpkg-deb and c++ are needed" >&2; exit 1; }
+	@mkdir -p build/verilator/packages
+	cd build/verilator/packages && apt-get download verilator
+	for package in build/verilator/packages/*.deb; do dpkg-deb -x $$package build/verilator; done
+	@rm -rf build/verilator/packages
+	@VERILATOR_ROOT=build/verilator/usr/share/verilator build/verilator/usr/bin/verilator_bin --version > /dev/null
+	@touch $@
+
+test-rtl: build/verilator/.done $(VENV)/.extra-test $(VENV)/.extra-rtl  ## the accelerator's hardware: Amaranth's simulator, Verilator and Yosys beside the simulators (ten minutes)
+	$(BIN)/python -m pytest -q $(addprefix tests/vta/rtl/,on_amaranth.py on_verilator.py on_yosys.py)
+	$(BIN)/python -m tests.vta.rtl.programs --count $$(( ($(COUNT) + 9) / 10 )) --seed $(SEED)
 
 test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
 	$(BIN)/python -m tests.codegen.llvm.every_float
@@ -137,7 +161,7 @@ build/qemu-system/.done:
 	@touch $@
 
 test-micro: build/qemu-system/.done $(VENV)/.extra-test  ## sessions with microcontrollers and firmware on boards of QEMU: Cortex-M0, M3, M4, M7, M33, M55, RISC-V (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(addprefix tests/micro/,on_boards.py firmware_on_boards.py tuned_on_boards.py)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(addprefix tests/micro/,on_boards.py firmware_on_boards.py tuned_on_boards.py projects_on_boards.py kernels_in_unicorn.py kernels_on_processors.py)
 
 # A program that runs models in the runtime, for other processors.
 build/emulated/runner-%: tests/emulated/runner.cc $(VENV)/.extra-test build/qemu/.done
@@ -181,7 +205,7 @@ test-sanitizers: build/sanitizers/libtilewright_runtime.so $(VENV)/.extra-test  
 	  --deselect tests/runtime/test_modules.py::test_library_is_small --ignore tests/runtime/test_other_machines.py tests/runtime tests/executors tests/cuda
 
 # OpenCL devices that are the CPU (pocl), and the loader of pyopencl. pocl links kernels by the program ld; zig's stands in where there is none.
-# A second loader, built here, says that the devices share no memory with the host.
+# A second loader, built here, says that the devices share no memory with the host; schedules do not depend on that.
 OPENCL := $(CURDIR)/build/opencl
 build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 	@mkdir -p $(OPENCL)/lib $(OPENCL)/plain $(OPENCL)/vendors $(OPENCL)/bin
@@ -198,9 +222,9 @@ build/opencl/.done: tests/opencl/without_shared_memory.c $(VENV)/.extra-test
 
 # pyopencl's loader reads the folder PYOPENCL_HOME first.
 ON_POCL = DEVICE_TARGET="opencl -supports_float16=0" PYOPENCL_HOME=$(OPENCL)/loader/pyopencl OCL_ICD_VENDORS=$(OPENCL)/vendors POCL_CACHE_DIR=$(OPENCL)/cache POCL_DEVICES="pthread pthread" \
-  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py tests/scheduling/gpu/on_devices.py
+  PATH="$$PATH:$(OPENCL)/bin" $(BIN)/python -m pytest -q -p no:cacheprovider tests/opencl/on_pocl.py tests/codegen/device/on_devices.py
 test-opencl: build/opencl/.done  ## OpenCL devices by pocl, whose devices are the CPU: arrays, streams, kernels, errors, sessions, compiled programs and models (minutes)
-	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL)
+	SHARED=1 LD_LIBRARY_PATH=$(OPENCL)/lib $(ON_POCL) tests/scheduling/gpu/on_devices.py
 	SHARED=0 LD_LIBRARY_PATH=$(OPENCL)/plain $(ON_POCL)
 
 # The JavaScript package, its tests and models. node, npm and Chromium are the system's; npm brings the rest.

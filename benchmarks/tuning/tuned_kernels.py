@@ -100,6 +100,8 @@ def attention(given: Language, heads: int = 8, tokens: int = 128, width: int = 6
 
 KERNELS: dict[str, Callable[[Language], list[Any]]] = {
     "gemm": gemm,
+    "gemm_odd": lambda given: gemm(given, 389, 611, 283),
+    "gemm_rows": lambda given: gemm(given, 17, 1024, 768),
     "conv2d": conv2d,
     "depthwise": depthwise,
     "softmax": softmax,

@@ -72,7 +72,7 @@ _ROOMS = (
 )  # fmt: skip
 _RUNTIME = (
     "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",
-    "load_param_dict", "metal", "micro_dev", "opencl", "register_extension", "register_func", "register_object", "rocm",
+    "load_param_dict", "metal", "micro_dev", "mtl", "opencl", "register_extension", "register_func", "register_object", "rocm",
     "save_param_dict", "vpi", "vulkan", "webgpu",
 )  # fmt: skip
 
@@ -96,6 +96,7 @@ lazy.declare(
     | {name: f"tilewright.runtime:{name}" for name in _RUNTIME}
     | {
         "DataType": "tilewright.ir:DataType",
+        "DataTypeCode": "tilewright.runtime.c_values:DataTypeCode",
         "IRModule": "tilewright.ir:IRModule",
         "build": "tilewright.driver:build",
         "instrument": "tilewright.ir.instrument",
@@ -110,6 +111,13 @@ lazy.declare(
 # Programs are written in words of layers above the script room.
 lazy.declare_all("tilewright.script.tir", "tilewright.tir.parser.vocabulary")
 lazy.declare_all("tilewright.script.ir_builder.tir", "tilewright.tir.parser.builder")
+_FRAMES = (
+    "AllocateConstFrame", "AllocateFrame", "AssertFrame", "AttrFrame", "BlockFrame", "BlockInitFrame", "DeclBufferFrame", "ElseFrame",
+    "ForFrame", "IfFrame", "LaunchThreadFrame", "LetFrame", "PrimFuncFrame", "RealizeFrame", "TIRFrame", "ThenFrame", "WhileFrame",
+)  # fmt: skip
+lazy.faces(
+    "tilewright.script.ir_builder.tir", {"frame": [f"tilewright.tir.parser.builder_frames:{name}" for name in _FRAMES]}
+)
 lazy.declare(
     "tilewright.tir.parser",
     {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")}
@@ -120,6 +128,7 @@ lazy.declare(
     "tilewright.ir.module",
     {name: f"tilewright.relay.prelude.standard_library:{name}" for name in ("import_from_std", "import_file")},
 )
+lazy.declare("tilewright.relay.testing", {"enabled_targets": "tilewright.testing:enabled_targets"})
 lazy.declare("tilewright.support", {"FrontendTestModule": "tilewright.runtime.python_module:FrontendTestModule"})
 # Hooks that rewrite calls of operators.
 _REWRITES = (

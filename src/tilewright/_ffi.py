@@ -18,6 +18,10 @@ from tilewright.runtime import (
     register_object,
     remove_global_func,
 )
+from tilewright.support import lazy
+
+_C_TYPES = ("c_array", "c_str", "integer_types", "numeric_types", "py_str", "string_types")
+_C_CODES = ("ArgTypeCode", "DataTypeCode", "TVMByteArray", "tvm_shape_index_t")
 
 # `from tvm._ffi.registry import ...` means the same functions.
 __path__: list[str] = []
@@ -38,3 +42,21 @@ __all__ = [
     "registry",
     "remove_global_func",
 ]
+
+lazy.faces(
+    __name__,
+    {
+        "base": [
+            "register_error",
+            "tilewright.support.errors:TVMError",
+            "tilewright.te.hybrid:decorate",
+            *[f"tilewright.runtime.c_values:{name}" for name in _C_TYPES],
+        ],
+        "runtime_ctypes": [
+            "Device",
+            "tilewright.ir:DataType",
+            "tilewright.rpc.base:RPC_SESS_MASK",
+            *[f"tilewright.runtime.c_values:{name}" for name in _C_CODES],
+        ],
+    },
+)

@@ -21,8 +21,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.support.lazy import PackageModule
+from tilewright.support.preloading import EVERYWHERE
 
 ALIASES = {"tvm": "tilewright", "vta": "tilewright.vta"}
+_SELF = "tilewright.as_tvm"
 USAGE = "usage: python -m tilewright.as_tvm [-m module | script.py] args..."
 
 
@@ -96,11 +98,13 @@ def install() -> None:
             )
     if not any([isinstance(finder, _Alias) for finder in sys.meta_path]):
         sys.meta_path.insert(0, _Alias())
+        EVERYWHERE.append(_SELF)
 
 
 def uninstall() -> None:
     """Ends what `install` began; modules that hold the package under another name keep it."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Alias)]
+    EVERYWHERE[:] = [name for name in EVERYWHERE if name != _SELF]
     for name in [n for n in sys.modules if n.partition(".")[0] in ALIASES]:
         del sys.modules[name]
 
@@ -120,7 +124,8 @@ def _show_from_script(kind: type[BaseException], error: BaseException, trace: ty
 def run_script(path: str) -> None:
     """Runs a Python file as the main program. Raises what it raises."""
     with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec")
+        # A script has the features that it imports itself, not those of this module.
+        code = compile(file.read(), path, "exec", dont_inherit=True)
     main_module = types.ModuleType("__main__")
     main_module.__dict__.update(__file__=path, __builtins__=__builtins__)
     sys.modules["__main__"] = main_module

@@ -138,7 +138,7 @@ def test_a_wrong_kernel_that_only_fusion_makes(reference: str, tmp_path: Path, m
     def build(mod: Any, *args: Any, **options: Any) -> Any:
         from tilewright import relay
         from tilewright.relay.expr import Tuple
-        from tilewright.relay.printer import span_text
+        from tilewright.relay.texts import span_text
 
         main = mod["main"]
         whole = not isinstance(main.body, Tuple) or len(main.body.fields) <= 2

@@ -10,7 +10,19 @@ import pytest
 
 import tilewright as tvm
 from tilewright import te, topi
-from tilewright.contrib import cblas, cublas, cublaslt, dnnl, hipblas, mkl, pickle_memoize, sparse, stackvm, thrust
+from tilewright.contrib import (
+    cblas,
+    cublas,
+    cublaslt,
+    dnnl,
+    emcc,
+    hipblas,
+    mkl,
+    pickle_memoize,
+    sparse,
+    stackvm,
+    thrust,
+)
 
 RNG = np.random.default_rng(3)
 
@@ -139,3 +151,8 @@ def test_thrust_is_not_there_unless_registered() -> None:
 def test_a_list_of_files(tmp_path: Path) -> None:
     stackvm.build(str(tmp_path / "list"), ["a.o", "b.o"])
     assert (tmp_path / "list").read_text() == "a.o\nb.o\n"
+
+
+def test_libraries_of_no_objects_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(tvm.TVMError, match=r"made.wasm has nothing to be linked from: give at least one object"):
+        emcc.create_tvmjs_wasm(tmp_path / "made.wasm", [])

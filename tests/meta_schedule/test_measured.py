@@ -104,7 +104,7 @@ def test_measured_here(tmp_path: Path) -> None:
         assert bad.run_secs is None and bad.error_msg is not None and bad.error_msg.startswith("run: ")
     finally:
         runner.close()
-    with pytest.raises(ValueError, match="a runner is one of local, rpc, but 'x' was given"):
+    with pytest.raises(ValueError, match="a runner is one of local, rpc(, rpc_micro)?, but 'x' was given"):
         ms.Runner.create("x")
     with pytest.raises(ValueError, match="either seconds or an error message"):
         R.LocalRunnerFuture()

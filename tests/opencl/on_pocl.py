@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.runtime.stray_program import LINE, stray
 from tilewright import nd, rpc, te, tir
 from tilewright.runtime import Module
 from tilewright.runtime.device_module import LaunchedKernel, device_module
@@ -263,6 +264,23 @@ def test_launches_that_fail(module: Module) -> None:
         ValueError, match=r"runs on opencl\(0\), but its argument 1 is a tensor on opencl\(1\); copy it first"
     ):
         module["scale"](there, nd.empty((4,), device=OTHER), 1.0, 4, 1, 4)
+
+
+def test_an_access_that_is_checked() -> None:
+    """Without the check it would end the process, whose memory the device shares."""
+    with tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        built = tvm.build(stray, target="opencl")
+    x = np.arange(100, dtype="float32")
+    there, out = nd.array(x, DEV), nd.empty((100,), device=DEV)
+    with pytest.raises(AssertionError) as caught:
+        built(there, out)
+    assert LINE in str(caught.value)
+    assert re.search(
+        r"\n  the index is 1[012]\d\n  in the kernel `stray_kernel` on opencl\(0\), thread \(\d+, 0, 0\) of block \(3, 0, 0\),"
+        r" and 27 more times$",
+        str(caught.value),
+    )
+    np.testing.assert_array_equal(out.numpy(), x * 2)
 
 
 def test_source_that_does_not_build() -> None:

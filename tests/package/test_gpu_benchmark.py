@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from benchmarks.gpus import cases, gpu, measuring, programs, references, results
+from benchmarks.gpus import cases, gpu, measuring, programs, references, results, switches
 from benchmarks.gpus.cases import Case
 from benchmarks.gpus.results import Result
+from tests.slow import all_but
 from tilewright import relay
 from tilewright.contrib import graph_executor
 
@@ -44,6 +45,23 @@ def test_work() -> None:
     assert cases.attention(1, 8, 8, 64, 64, 32, True).operations * 2 == cases.attention(1, 8, 8, 64, 64, 32).operations
 
 
+def test_switches() -> None:
+    found = switches.switches()
+    assert {c.label for c in found} == set(switches.SWITCHES)
+    assert len({c.name for c in [*ALL, *found]}) == len(ALL) + len(found)
+    assert [c.group for c in gpu.all_cases()[-len(found) :]] == [switches.GROUP] * len(found)
+    assert gpu.GROUPS[-1] == switches.GROUP
+    assert switches.compiled_ahead(found[0], "cuda -arch=sm_80").startswith("TVMError: C.warpgroups: ")
+
+
+@pytest.mark.parametrize("label", all_but(["warpgroups", "optimised iterators"], switches.SWITCHES))
+def test_forms_of_a_switch(label: str) -> None:
+    """Each part of a schedule is a decision that its kernel takes, on and off; and the forms differ."""
+    case = next(c for c in switches.switches() if c.label == label)
+    built = [switches.build(case, "cuda -arch=sm_90a -model=h200", on) for on in (True, False)]
+    assert len({str(b.imported_modules[0].get_source()) for b in built}) == 2
+
+
 SMALL = [
     cases.product("gemm", "float32", 24, 16, 40),
     cases.product("gemm", "float16", 24, 16, 40),
@@ -51,6 +69,8 @@ SMALL = [
     cases.convolution(3, 8, 4, 7, 2, 2, "float32"),
     cases.convolution(4, 6, 8, 3, 1, 2, "float32"),
     cases.convolution(4, 6, 8, 1, 2, 2, "float32"),
+    cases.depthwise(8, 7, 3, 2, 2, "float32"),
+    cases.depthwise(8, 6, 5, 1, 2),
     cases.attention(2, 4, 4, 8, 8, 16),
     cases.attention(2, 4, 2, 8, 8, 16, True),
     cases.attention(2, 4, 2, 1, 8, 16),
@@ -222,7 +242,7 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--groups=nosuch"], "there is no 'nosuch'; there are gemm, memory, convolution"),
+        (["--groups=nosuch"], "there is no 'nosuch'; there are gemm, memory, convolution, depthwise, attention"),
         (["--seconds=0"], "--seconds takes a positive number, but was given 0"),
     ],
 )

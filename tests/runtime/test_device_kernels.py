@@ -12,9 +12,11 @@ import pytest
 import tilewright as tvm
 from tests.runtime.simulated_back_end import simulated_target
 from tests.runtime.simulator import Simulator, simulator
+from tests.runtime.stray_program import LINE, stray
 from tilewright import nd, te
 from tilewright.runtime import load_module
 from tilewright.runtime.device_module import LaunchedKernel, device_module
+from tilewright.script import tir as T
 
 DEV, OTHER = tvm.vpi(0), tvm.vpi(1)
 SOURCE = """
@@ -153,6 +155,50 @@ def test_sizes_known_at_run_time(sim: Simulator) -> None:
             built(nd.array(x, DEV), out)
             np.testing.assert_array_equal(out.numpy(), x * 2)
         assert [extents[0] for _, extents, _ in sim.launches] == [1, 3]
+
+
+def test_assertions(sim: Simulator) -> None:
+    """What a kernel may not access is left out, and the error says which access, and of which thread."""
+    x = np.arange(100, dtype="float32")
+    with simulated_target(), tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        there, out = nd.array(x, DEV), nd.empty((100,), device=DEV)
+        built = tvm.build(stray, target="simulated")
+        assert "atomicrmw add" in built.imported_modules[0].get_source()
+        for _ in range(2):
+            with pytest.raises(AssertionError) as caught:
+                built(there, out)
+            message = str(caught.value)
+            assert message.startswith(
+                "index out of bounds: dimension 0 of buffer x has 100 elements, index blockIdx_x * 32 + threadIdx_x\n"
+            )
+            assert LINE in message and "| " + " " * 16 in message
+            assert message.endswith(
+                "\n  the index is 100\n  in the kernel `stray_kernel` on vpi(0), thread (4, 0, 0) of block (3, 0, 0), and 27 more times"
+            )
+        np.testing.assert_array_equal(out.numpy(), x * 2)
+        with tvm.transform.PassContext(config={"tir.disable_assert": True, "tir.instrument_bound_checkers": True}):
+            assert "atomicrmw" not in tvm.build(stray, target="simulated").imported_modules[0].get_source()
+
+
+@T.prim_func
+def told(x: T.Buffer((8,), "int64")) -> None:
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        assert x[t] != T.int64(5), "five is taken"
+        x[t] = x[t] + T.int64(1)
+
+
+def test_assertions_of_programs(sim: Simulator) -> None:
+    with simulated_target():
+        built = tvm.build(told, target="simulated")
+        there = nd.array(np.arange(8) * 10, DEV)
+        built(there)
+        np.testing.assert_array_equal(there.numpy(), np.arange(8) * 10 + 1)
+        there = nd.array(np.arange(8), DEV)
+        with pytest.raises(
+            AssertionError, match=r"^five is taken\n  in the kernel `told_kernel` on vpi\(0\), thread \(5, 0, 0\) of"
+        ):
+            built(there)
+        np.testing.assert_array_equal(there.numpy(), [1, 2, 3, 4, 5, 5, 7, 8])
 
 
 def test_memory_between_kernels(sim: Simulator) -> None:

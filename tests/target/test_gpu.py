@@ -100,6 +100,8 @@ def test_devices_and_kinds() -> None:
     assert Target("cuda").gpu.arch == "sm_75"
     assert Target("nvptx -mcpu=sm_86").gpu.device == "a10"
     assert Target("nvptx").gpu.arch == "sm_70"
+    along = [Target(kind).gpu.max_threads_along for kind in ("nvptx", "opencl", "metal")]
+    assert along == [(1024, 1024, 64), (1024, 1024, 64), (1024, 1024, 1024)]
     assert Target("cuda -arch=sm_61").gpu.device == "p100"
     assert Target("cuda -arch=sm_35").gpu.device == "p100"
     assert Target("cuda -arch=sm_103a").gpu.device == "b200"

@@ -146,7 +146,7 @@ typedef struct {
  * why there is none); it is called when the first device of the type is used, and its answer stays for the life of the process.
  * Functions return 0, or leave an error for this thread and return another number. Several threads may call them at once.
  * An address is an integer: where `a` is that of memory of n bytes, a + i is that of its byte i. Only the device knows what lies there. */
-#define TW_DEVICE_API_VERSION 3
+#define TW_DEVICE_API_VERSION 5
 enum {
   kTWDeviceExist = 0, kTWDeviceMaxThreadsPerBlock = 1, kTWDeviceWarpSize = 2, kTWDeviceMaxSharedMemoryPerBlock = 3,
   kTWDeviceComputeVersion = 4, kTWDeviceName = 5, kTWDeviceMaxClockRate = 6, kTWDeviceMultiProcessorCount = 7,
@@ -154,9 +154,19 @@ enum {
   kTWDeviceDriverVersion = 12, kTWDeviceL2CacheSizeBytes = 13, kTWDeviceTotalGlobalMemory = 14,
   kTWDeviceAvailableGlobalMemory = 15, kTWDeviceImagePitchAlignment = 16, kTWDeviceTextureSpatialLimit = 17
 };
+/* A tensor in the memory of a device from which a kernel copies boxes: argument `arg` of a launch is its address. extents, strides (in elements;
+ * the last one is 1) and box have `rank` numbers, the outermost first; swizzle: bytes. */
+enum { kTWMostTensorRank = 5 };
+typedef struct {
+  int32_t arg, rank, swizzle;
+  DLDataType type;
+  int64_t extents[kTWMostTensorRank], strides[kTWMostTensorRank];
+  uint32_t box[kTWMostTensorRank];
+} TWTensorMap;
+
 /* One launch of a kernel: how many blocks, how many threads in each, bytes of shared memory that each block has beside what its code
  * declares. args[i] points to argument i, of type types[i]: an address on the device (kDLOpaque), or a number. cooperative: blocks wait
- * for each other, so all must run at once. */
+ * for each other, so all must run at once. maps: arguments that the kernel takes as descriptions of tensors. */
 typedef struct {
   void* kernel;
   uint32_t grid[3], block[3];
@@ -165,6 +175,8 @@ typedef struct {
   const DLDataType* types;
   int32_t num_args;
   int32_t cooperative;
+  const TWTensorMap* maps;
+  int32_t num_maps;
 } TWLaunch;
 typedef struct {
   int32_t version; /* TW_DEVICE_API_VERSION */
@@ -185,10 +197,10 @@ typedef struct {
   int32_t (*set_stream)(void* self, DLDevice device, void* stream); /* what this thread gives it from now on */
   int32_t (*order_streams)(void* self, DLDevice device, void* first, void* then); /* what `then` is given waits for `first` */
   /* Null where a device runs no code that it is given. Code is in a form that the device knows ("ptx", "cl"); a kernel of it lives as
-   * long as it. A launch is in the order of the stream, and need not wait. */
+   * long as it. place: of the text that the kernel comes from, "file:line", for errors; "" where none is known. A launch is in the order of the stream, and need not wait. */
   int32_t (*load_code)(void* self, DLDevice device, const char* form, const void* data, size_t bytes, void** result);
   int32_t (*release_code)(void* self, DLDevice device, void* code);
-  int32_t (*find_kernel)(void* self, DLDevice device, void* code, const char* name, void** result);
+  int32_t (*find_kernel)(void* self, DLDevice device, void* code, const char* name, const char* place, void** result);
   int32_t (*launch)(void* self, DLDevice device, const TWLaunch* launch, void* stream);
   /* Null where a device has no clock. An event is a moment of a stream, when all is done that it was given before. */
   int32_t (*create_event)(void* self, DLDevice device, void** result);

@@ -147,6 +147,38 @@ TW_INLINE int64_t tw_q_multiply_shift(int64_t x, int64_t y, int64_t q, int64_t s
   return (product + ((int64_t)1 << (total - 1))) >> total;
 }
 
+/* Words of neighbouring elements. */
+#define TW_WORDS(s, T)                                                             \
+  TW_INLINE T tw_read_##s(const void* p) {                                         \
+    T r;                                                                           \
+    tw_copy(&r, p, sizeof r);                                                      \
+    return r;                                                                      \
+  }                                                                                \
+  TW_INLINE void tw_write_##s(void* p, T value) { tw_copy(p, &value, sizeof value); }
+TW_WORDS(i32, int32_t)
+TW_WORDS(i64, int64_t)
+TW_WORDS(u32, uint32_t)
+TW_WORDS(u64, uint64_t)
+TW_INLINE uint32_t tw_fshl_u32(uint32_t high, uint32_t low, uint32_t n) {
+  n &= 31;
+  return n ? high << n | low >> (32 - n) : high;
+}
+/* Products of pairs of 16-bit numbers: instructions of Arm's DSP extension where the compiler has them. */
+#if defined(__ARM_FEATURE_SIMD32) && defined(__ARM_FEATURE_DSP) && (!defined(__GNUC__) || defined(__clang__) || __GNUC__ >= 10)
+#include <arm_acle.h>
+TW_INLINE int32_t tw_smlad(int32_t x, int32_t y, int32_t sum) { return __smlad(x, y, sum); }
+TW_INLINE int32_t tw_smlabb(int32_t x, int32_t y, int32_t sum) { return __smlabb(x, y, sum); }
+TW_INLINE int32_t tw_smlatt(int32_t x, int32_t y, int32_t sum) { return __smlatt(x, y, sum); }
+TW_INLINE int32_t tw_sxtb16(uint32_t x) { return __sxtb16((int32_t)x); }
+#else
+TW_INLINE int32_t tw_smlabb(int32_t x, int32_t y, int32_t sum) { return tw_add_i32((int16_t)x * (int16_t)y, sum); }
+TW_INLINE int32_t tw_smlatt(int32_t x, int32_t y, int32_t sum) { return tw_add_i32((x >> 16) * (y >> 16), sum); }
+TW_INLINE int32_t tw_smlad(int32_t x, int32_t y, int32_t sum) { return tw_smlatt(x, y, tw_smlabb(x, y, sum)); }
+TW_INLINE int32_t tw_sxtb16(uint32_t x) {
+  return (int32_t)(((uint32_t)(int8_t)x & 0xffff) | (uint32_t)(int8_t)(x >> 16) << 16);
+}
+#endif
+
 /* --- floats */
 
 #define TW_SCALAR_FLOAT(s, F, i, I, NAN_OF)                                                                        \

@@ -94,7 +94,7 @@ struct FunctionDevice {
       return failed;
     };
     table.release_code = [](void* self, DLDevice device, void* code) { return run(of(self).release_code, {from_device(device), from_address(code)}); };
-    table.find_kernel = [](void* self, DLDevice device, void* code, const char* name, void** result) {
+    table.find_kernel = [](void* self, DLDevice device, void* code, const char* name, const char*, void** result) {
       TVMFFIAny text = none();
       text.type_index = kTVMFFIRawStr;
       text.v_c_str = name;

@@ -13,13 +13,69 @@ constexpr size_t kShared = 6;
 constexpr const char* kCooperative = "tir.use_cooperative_launch";  // says something of the kernel; no number belongs to it
 constexpr size_t kFewArgs = 24;                                     // more do not lie on the stack
 
+struct Assertion {
+  std::string kind, text;          // of its error
+  bool has_value;                  // a number follows the text
+};
 struct KernelInfo {
   std::string name;
   size_t code;                     // which piece of the module's code it is in
   std::vector<DLDataType> types;   // of its arguments
   std::vector<size_t> extents;     // what each number after the arguments says: an index into kExtents
   bool cooperative;
+  std::vector<TWTensorMap> maps;
+  std::vector<Assertion> asserts;  // with some, it takes a report behind its arguments
+  std::string place;               // of the text that it comes from, "file:line"; empty where none is known
 };
+
+// What threads whose assertion fails write: how many they are, and of the first one the number of its assertion, a value, its block, itself
+// (tir/transform/function/device_asserts.py).
+class Report {
+ public:
+  explicit Report(DLDevice device) {
+    const int64_t words[1] = {kWords};
+    memory_ = empty_tensor(1, words, DLDataType{kDLInt, 32, 1}, device);
+    clear_tensor(memory_->tensor);
+  }
+  void* address() const { return memory_->tensor.data; }
+
+  // Waits for the launch. Throws the error of an assertion that failed.
+  void read(const KernelInfo& k) const {
+    int32_t words[kWords];
+    fetch_tensor(memory_->tensor, words);
+    const auto which = static_cast<size_t>(words[kWhich]);
+    if (words[kFailed] == 0 || which >= k.asserts.size()) return;
+    const Assertion& a = k.asserts[which];
+    const int32_t *block = words + kPlace, *thread = block + 3;
+    const auto value = static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(words[kHigh])) << 32 | static_cast<uint32_t>(words[kLow]));
+    const std::string others = words[kFailed] == 1 ? "" : format(", and %d more times", words[kFailed] - 1);
+    fail(a.kind.c_str(), "%s%s\n  in the kernel `%s` on %s, thread (%d, %d, %d) of block (%d, %d, %d)%s", a.text.c_str(), a.has_value ? std::to_string(value).c_str() : "",
+         k.name.c_str(), device_text(memory_->tensor.device).c_str(), thread[0], thread[1], thread[2], block[0], block[1], block[2], others.c_str());
+  }
+
+ private:
+  enum { kFailed, kWhich, kLow, kHigh, kPlace, kWords = kPlace + 6 };
+  Ref<TensorObject> memory_;
+};
+
+// [argument, type of the elements, swizzle, extents, strides without the last one, box]
+TWTensorMap tensor_map_of(const Json& item) {
+  const auto& parts = item.items;
+  TWTensorMap map{};
+  const size_t rank = parts.size() == 6 ? parts[3].items.size() : 0;
+  if (rank < 1 || rank > kTWMostTensorRank || parts[4].items.size() + 1 != rank || parts[5].items.size() != rank)
+    fail("ValueError", "the device code that the library holds is damaged; export it again");
+  map.arg = static_cast<int32_t>(parts[0].integer);
+  map.rank = static_cast<int32_t>(rank);
+  map.type = parse_dtype(parts[1].string);
+  map.swizzle = static_cast<int32_t>(parts[2].integer);
+  for (size_t d = 0; d < rank; ++d) {
+    map.extents[d] = parts[3].items[d].integer;
+    map.strides[d] = d + 1 < rank ? parts[4].items[d].integer : 1;
+    map.box[d] = static_cast<uint32_t>(parts[5].items[d].integer);
+  }
+  return map;
+}
 
 // What is loaded on one device.
 struct OnDevice {
@@ -29,7 +85,8 @@ struct OnDevice {
 };
 
 // A line of JSON, {"type": "cuda", "form": "ptx", "code": [bytes of each piece], "kernels": [{"name", "code", "args": [types], "launch":
-// [what the numbers after the arguments say]}]}, and the pieces of code.
+// [what the numbers after the arguments say], "maps": [tensor maps], "asserts": [[kind, text, whether a number follows]],
+// "place"}]}, and the pieces of code.
 class DeviceModule : public ModuleImpl {
  public:
   // keep: what lives as long as the module.
@@ -46,9 +103,16 @@ class DeviceModule : public ModuleImpl {
       at += static_cast<size_t>(size.integer);
     }
     for (auto& item : head["kernels"].items) {
-      KernelInfo k{item["name"].string, static_cast<size_t>(item["code"].integer), {}, {}, false};
+      KernelInfo k{item["name"].string, static_cast<size_t>(item["code"].integer), {}, {}, false, {}, {}, item["place"].string};
       if (k.code >= pieces_.size()) damaged();
       for (auto& t : item["args"].items) k.types.push_back(parse_dtype(t.string));
+      for (auto& m : item["maps"].items) k.maps.push_back(tensor_map_of(m));
+      for (auto& m : k.maps)
+        if (m.arg < 0 || static_cast<size_t>(m.arg) >= k.types.size()) damaged();
+      for (auto& a : item["asserts"].items) {
+        if (a.items.size() != 3) damaged();
+        k.asserts.push_back({a.items[0].string, a.items[1].string, a.items[2].integer != 0});
+      }
       for (auto& e : item["launch"].items) {
         if (e.string == kCooperative) {
           k.cooperative = true;
@@ -120,6 +184,14 @@ class DeviceModule : public ModuleImpl {
   }
   void launch(size_t index, Args args) {
     const KernelInfo& k = kernels_[index];
+    if (k.asserts.empty()) return launch_with(index, args, nullptr);
+    const Report report(device_of(k, args));
+    launch_with(index, args, report.address());
+    report.read(k);
+  }
+  // report: the address that the kernel takes behind its arguments; null where it takes none.
+  void launch_with(size_t index, Args args, void* report) {
+    const KernelInfo& k = kernels_[index];
     const auto n = static_cast<int32_t>(k.types.size()), all = n + static_cast<int32_t>(k.extents.size());
     if (args.count != all) fail("TypeError", "the kernel `%s` takes %d arguments and %zu numbers of its launch, but %d values were given", k.name.c_str(), n, k.extents.size(), args.count);
     const DLDevice device = device_of(k, args);
@@ -131,8 +203,9 @@ class DeviceModule : public ModuleImpl {
       if (extent == 0 && which < kShared) return;  // nothing to do; drivers refuse it
       extents[which] = static_cast<uint64_t>(extent);
     }
+    const size_t given = k.types.size() + (report ? 1 : 0);
     uint64_t few[kFewArgs];
-    std::vector<uint64_t> many(k.types.size() > kFewArgs ? k.types.size() : 0);
+    std::vector<uint64_t> many(given > kFewArgs ? given : 0);
     void* few_addresses[kFewArgs];
     std::vector<void*> many_addresses(many.size());
     uint64_t* values = many.empty() ? few : many.data();
@@ -141,7 +214,17 @@ class DeviceModule : public ModuleImpl {
       values[i] = value(k, i, args[i]);
       addresses[i] = &values[i];
     }
-    TWLaunch l{kernel_on(device, index), {}, {}, static_cast<size_t>(extents[kShared]), addresses, k.types.data(), n, k.cooperative};
+    const DLDataType* types = k.types.data();
+    std::vector<DLDataType> with_report;
+    if (report) {
+      values[n] = reinterpret_cast<uintptr_t>(report);
+      addresses[n] = &values[n];
+      with_report = k.types;
+      with_report.push_back({kDLOpaque, 64, 1});
+      types = with_report.data();
+    }
+    TWLaunch l{kernel_on(device, index), {}, {}, static_cast<size_t>(extents[kShared]), addresses, types, static_cast<int32_t>(given), k.cooperative,
+               k.maps.data(), static_cast<int32_t>(k.maps.size())};
     for (size_t i = 0; i < 3; ++i) {
       l.grid[i] = static_cast<uint32_t>(extents[i]);
       l.block[i] = static_cast<uint32_t>(extents[i + 3]);
@@ -166,7 +249,7 @@ class DeviceModule : public ModuleImpl {
     void*& code = there->code[k.code];
     if (!code) check_device(api.load_code(api.self, device, form_.c_str(), bytes_.data() + pieces_[k.code].first, pieces_[k.code].second, &code), "load code on", device);
     void* found = nullptr;
-    check_device(api.find_kernel(api.self, device, code, k.name.c_str(), &found), "find a kernel on", device);
+    check_device(api.find_kernel(api.self, device, code, k.name.c_str(), k.place.c_str(), &found), "find a kernel on", device);
     return there->kernels[index] = found;
   }
 

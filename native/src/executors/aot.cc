@@ -122,8 +122,8 @@ class AotExecutor : public StaticExecutor {
     if (arenas.size() > devices.size() || arenas.size() != ranges.size()) fail("ValueError", "the library's metadata is damaged: %zu arenas on %zu devices", arenas.size(), devices.size());
     for (size_t m = 0; m < std::max<size_t>(arenas.size(), 1); ++m) {
       Memory memory{devices[m], {}, {}};
-      int64_t shape[1] = {std::max<int64_t>(arenas.empty() ? meta["workspace_bytes"].integer : arenas[m].integer, 64)};
-      memory.workspace = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, memory.device);
+      const int64_t workspace = std::max<int64_t>(arenas.empty() ? meta["workspace_bytes"].integer : arenas[m].integer, 64);
+      memory.workspace = memory_of_model("intermediate values", workspace, memory.device, values_in(meta["kernels"], static_cast<int64_t>(m)));
       if (on_cpu(memory.device)) {
         clear_tensor(memory.workspace->tensor);  // pages are there before the first run
       } else {
@@ -132,11 +132,25 @@ class AotExecutor : public StaticExecutor {
         if (begin < 0 || end < begin || end > tensor_bytes(constants_->tensor)) fail("ValueError", "the library's metadata is damaged: constants of device %zu", m);
         int64_t bytes[1] = {end - begin};
         memory.first = begin;
-        memory.constants = empty_tensor(1, bytes, DLDataType{kDLUInt, 8, 1}, memory.device);
+        memory.constants = memory_of_model("constants", bytes[0], memory.device);
         copy_tensor(flat_tensor(constants_data() + begin, {kDLCPU, 0}, bytes), memory.constants->tensor);
       }
       memories_.push_back(std::move(memory));
     }
+  }
+  // The values in the workspace of a device: bytes, and the kernel that writes them, which comes before those that read them.
+  static std::vector<std::pair<int64_t, std::string>> values_in(const Json& kernels, int64_t memory) {
+    std::map<int64_t, std::pair<int64_t, std::string>> found;
+    for (auto& kernel : kernels.items)
+      for (size_t i = 0; i < std::min(kernel["args"].items.size(), kernel["arg_bytes"].items.size()); ++i) {
+        const auto& arg = kernel["args"].items[i].items;
+        if (arg.size() < 2 || arg[0].string != "workspace" || (arg.size() > 2 ? arg[2].integer : 0) != memory) continue;
+        auto& value = found[arg[1].integer];
+        if (kernel["arg_bytes"].items[i].integer > value.first) value = {kernel["arg_bytes"].items[i].integer, kernel["name"].string};
+      }
+    std::vector<std::pair<int64_t, std::string>> values;
+    for (auto& v : found) values.push_back(v.second);
+    return values;
   }
   char* constants_data() const { return static_cast<char*>(constants_->tensor.data); }
   // The byte of a device's constants that is at `offset` among all; as a number, since none need be there.

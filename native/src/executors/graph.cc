@@ -265,9 +265,12 @@ class GraphExecutor : public StaticExecutor {
     }
     for (size_t i = 0; i < devices_.size(); ++i)
       if (arena_bytes[i] > needed[i]) fail("ValueError", "the graph is damaged: its arena takes %lld bytes for tensors of %lld", static_cast<long long>(arena_bytes[i]), static_cast<long long>(needed[i]));
-    auto memory = [](int64_t bytes, DLDevice device) {
-      int64_t shape[1] = {std::max<int64_t>(bytes, 64)};
-      auto made = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
+    auto memory = [&](int64_t bytes, DLDevice device) {
+      std::vector<std::pair<int64_t, std::string>> values;
+      for (size_t e = 0; e < slots_.size(); ++e)
+        if (!alone(e) || planned(e))
+          if (same_device(at[e], device)) values.emplace_back(sizes_[e], slots_[e].name);
+      auto made = memory_of_model("intermediate values", std::max<int64_t>(bytes, 64), device, std::move(values));
       if (on_cpu(device)) clear_tensor(made->tensor);  // pages are there before the first run
       return made;
     };

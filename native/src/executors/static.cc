@@ -1,9 +1,30 @@
 // Inputs, outputs and parameters of executors of graphs with fixed shapes.
 #include "static.h"
 
+#include <algorithm>
+
 #include "../devices/device.h"
 
 namespace tw {
+
+Ref<TensorObject> memory_of_model(const char* what, int64_t bytes, DLDevice device, std::vector<std::pair<int64_t, std::string>> values) {
+  constexpr size_t kTold = 3;
+  const int64_t shape[1] = {bytes};
+  try {
+    return empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
+  } catch (const Raised&) {  // of a device's library
+    auto error = take_raised();
+    if (error->kind != "MemoryError") {
+      set_raised(std::move(error));
+      throw;
+    }
+    std::sort(values.begin(), values.end(), [](auto& a, auto& b) { return a.first > b.first; });
+    std::string text;
+    for (size_t i = 0; i < std::min(values.size(), kTold); ++i)
+      text += format("%s`%s` (%lld bytes)", i ? ", " : ". The largest are those of ", values[i].second.c_str(), static_cast<long long>(values[i].first));
+    fail("MemoryError", "the %s of the model take %lld bytes: %s%s", what, static_cast<long long>(bytes), error->message.c_str(), text.c_str());
+  }
+}
 
 int64_t bytes_in_memory(const DLTensor& t) {
   int64_t count = 1;

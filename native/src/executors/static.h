@@ -24,6 +24,10 @@ struct Slot {
 };
 Slot read_slot(const Json& item);
 
+// Memory for what a model needs on a device ("intermediate values"). Where there is none, the error says so, and names the largest of the
+// values (bytes, name) that it is for.
+Ref<TensorObject> memory_of_model(const char* what, int64_t bytes, DLDevice device, std::vector<std::pair<int64_t, std::string>> values = {});
+
 // A bool is one byte in memory.
 int64_t bytes_in_memory(const DLTensor& t);
 

@@ -20,6 +20,7 @@ from tilewright.cli.subcommands import (
     runtime,
     targets,
     tune,
+    vta,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "runtime",
     "targets",
     "tune",
+    "vta",
 ]

@@ -29,11 +29,11 @@ def package_of(path: Path) -> dict[str, Any] | None:
     """The description in a package in the model library format; None for other files."""
     if path.suffix != ".tar" or not path.is_file():
         return None
-    from tilewright.micro.model_library_format import package_metadata
+    from tilewright.micro.package_format import NoArchiveError, package_metadata
 
     try:
         return package_metadata(path)
-    except (ValueError, tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
+    except (ValueError, NoArchiveError, OSError, EOFError, zlib.error, lzma.LZMAError):
         return None
 
 

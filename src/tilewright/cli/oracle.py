@@ -14,7 +14,7 @@ from tilewright.relay.frontend.common.formats import Reference
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.frontend.common.node_results import keeping, layers_of
 from tilewright.relay.functor import post_order
-from tilewright.relay.printer import span_text
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.target import Target
 

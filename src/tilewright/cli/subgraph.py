@@ -10,7 +10,7 @@ from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.module import string_attrs
 from tilewright.relay.frontend.common.node_results import Layer, layers_of
 from tilewright.relay.functor import free_vars, post_order, substitute
-from tilewright.relay.printer import span_text
+from tilewright.relay.texts import span_text
 from tilewright.relay.typing.infer_type import infer_module
 from tilewright.support.errors import TVMError
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.codegen.source.cuda import nvrtc as _nvrtc
 from tilewright.runtime import cuda
+from tilewright.support.cuda_files import toolkits
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -58,7 +59,7 @@ def _nvcc() -> str | None:
     found = shutil.which("nvcc")
     if found:
         return found
-    own = [t / "bin" / "nvcc" for t in _nvrtc.toolkits()]
+    own = [t / "bin" / "nvcc" for t in toolkits()]
     return next((str(p) for p in own if p.exists()), None)
 
 

@@ -7,7 +7,7 @@ where the packages graphviz and IPython are installed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilewright import te
@@ -216,9 +216,20 @@ def _axis_id(stage: Mapping[str, Any], itervar: Mapping[str, Any]) -> str:
     return f"axis_{stage['index']}_{itervar['index']}"
 
 
-def viz_dataflow_graph(
-    sch: te.Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
-) -> str | None:
+def _shown(draw: Callable[[te.Schedule], Digraph]) -> Callable[..., str | None]:
+    """A function that draws a schedule, and shows, writes or returns the graph as `dump_graph` does."""
+
+    def viz(
+        sch: te.Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
+    ) -> str | None:
+        return dump_graph(draw(sch).source, show_svg, dot_file_path, output_dot_string)
+
+    viz.__name__, viz.__qualname__, viz.__doc__ = draw.__name__, draw.__name__, draw.__doc__
+    return viz
+
+
+@_shown
+def viz_dataflow_graph(sch: te.Schedule) -> Digraph:
     """Draws which stages read what others compute."""
     graph = create_graph("Dataflow Graph")
     dom = extract_dom_for_viz(sch, need_range=False)
@@ -227,12 +238,11 @@ def viz_dataflow_graph(
         for source in stage["inputs"]:
             if source >= 0:
                 graph.edge(f"stage_{source}", _stage_id(stage))
-    return dump_graph(graph.source, show_svg, dot_file_path, output_dot_string)
+    return graph
 
 
-def viz_schedule_tree(
-    sch: te.Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
-) -> str | None:
+@_shown
+def viz_schedule_tree(sch: te.Schedule) -> Digraph:
     """Draws the loops of each stage, and below which loop it is computed. Inlined stages are dashed."""
     graph = create_graph("Schedule Tree", rankdir="TB")
     graph.node("root", "ROOT", shape="oval")
@@ -251,12 +261,11 @@ def viz_schedule_tree(
             graph.edge(f"axis_{place}_{axis}", _stage_id(stage), style="bold")
         elif not inlined:
             graph.edge("root", _stage_id(stage))
-    return dump_graph(graph.source, show_svg, dot_file_path, output_dot_string)
+    return graph
 
 
-def viz_itervar_relationship_graph(
-    sch: te.Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
-) -> str | None:
+@_shown
+def viz_itervar_relationship_graph(sch: te.Schedule) -> Digraph:
     """Draws which axes of each stage were split or fused into which."""
     graph = create_graph("IterVar Relationship Graph", rankdir="TB")
     for stage in extract_dom_for_viz(sch)["stages"]:
@@ -273,4 +282,4 @@ def viz_itervar_relationship_graph(
                 graph.edge(node, names[target])
         if names:
             graph.cluster(str(stage["index"]), stage["name"], names)
-    return dump_graph(graph.source, show_svg, dot_file_path, output_dot_string)
+    return graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.codegen.backend import back_end_of, host_target
@@ -10,14 +10,18 @@ from tilewright.driver.pipeline import host_pipeline, lower_for, lower_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target
 from tilewright.te import create_prim_func
-from tilewright.tir import Buffer, PrimFunc, Var
+from tilewright.tir import Buffer, PrimFunc, Var, decl_buffer
 from tilewright.tir.schedule import Schedule
 
 DEFAULT_NAMES = ("main", "default_function")
 """A function that has a global symbol keeps it unless another name than these is asked for."""
 
 
-def _as_module(inp: Any, args: Any, name: str, binds: Mapping[Any, Buffer] | None = None) -> IRModule:
+def schedule_to_module(
+    sch: Any, args: Any = None, name: str = "main", binds: Mapping[Any, Buffer] | None = None
+) -> IRModule:
+    """The module of a schedule, or of anything else that `lower` takes, with its blocks and buffers."""
+    inp = sch
     if binds and not hasattr(inp, "stages"):
         raise ValueError("lower: binds is for a te.Schedule; a PrimFunc has its own buffers")
     if isinstance(inp, Schedule):
@@ -50,10 +54,34 @@ def _as_module(inp: Any, args: Any, name: str, binds: Mapping[Any, Buffer] | Non
                 )
         to_func = getattr(inp, "to_prim_func", None)
         func = to_func(list(args), binds) if to_func is not None else create_prim_func(list(args))
-        return IRModule({GlobalVar(name): func.with_attr("global_symbol", name)})
+        named_attrs = {"global_symbol": name, "from_legacy_te_schedule": True}
+        return IRModule({GlobalVar(name): func.with_attr(named_attrs)})
     raise ValueError(
         f"lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given {type(inp).__name__}"
     )
+
+
+def get_binds(
+    args: Sequence[Any], compact: bool = False, binds: Mapping[Any, Buffer] | None = None
+) -> tuple[dict[Any, Buffer], list[Any]]:
+    """(the buffers of tensors, args with these in place of the tensors): those of `binds`, and new ones for other tensors among args. The
+    strides of a buffer with variable extents are those of an argument that may be broadcast, unless `compact`."""
+    found = dict(binds or {})
+    params: list[Any] = []
+    for arg in args:
+        if not hasattr(arg, "op"):
+            if not isinstance(arg, (Var, Buffer)):
+                raise ValueError(
+                    f"get_binds takes tensors, buffers and variables, but was given {type(arg).__name__}: {arg!r}"
+                )
+            params.append(arg)
+            continue
+        if arg not in found:
+            open_ = not compact and any([isinstance(d, Var) for d in arg.shape])
+            kind = "auto_broadcast" if open_ else ""
+            found[arg] = decl_buffer(arg.shape, arg.dtype, arg.name, buffer_type=kind)
+        params.append(found[arg])
+    return found, params
 
 
 def lower(
@@ -65,7 +93,7 @@ def lower(
     partitioning, for reading. binds: the buffers of tensors of a te.Schedule, instead of compact ones. Options come
     from the current PassContext ("tir.add_lower_pass", ...).
     """
-    return lower_module(_as_module(inp, args, name, binds), simple_mode)
+    return lower_module(schedule_to_module(inp, args, name, binds), simple_mode)
 
 
 def build(
@@ -91,7 +119,7 @@ def build(
     chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
     if target_host is not None:
         chosen = Target(chosen, target_host)
-    mod = _as_module(inputs, args, name, binds)
+    mod = schedule_to_module(inputs, args, name, binds)
     made = build_lowered(lower_for(mod, chosen), chosen)
     source = made.source
     if source is not None:

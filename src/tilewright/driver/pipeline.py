@@ -30,8 +30,10 @@ from tilewright.tir.transform import (
     InjectSoftwarePipeline,
     InjectSoftwarePrefetch,
     InjectVirtualThread,
+    InjectWarpSpecialization,
     InstrumentBoundCheckers,
     InstrumentProfileIntrinsics,
+    KeepNonzeroSteps,
     LoopPartition,
     LowerAsyncDMA,
     LowerAutoCopy,
@@ -49,6 +51,7 @@ from tilewright.tir.transform import (
     ManifestSharedMemoryLocalStage,
     MarkUnrollLoop,
     MergeSharedMemoryAllocations,
+    OptimizeTileIterators,
     PlanAndUpdateBufferAllocationLocation,
     RemoveNoOp,
     Simplify,
@@ -62,7 +65,10 @@ from tilewright.tir.transform import (
     VerifyMemory,
     prim_func_pass,
 )
+from tilewright.tir.transform.function.device_asserts import LowerDeviceAsserts
 from tilewright.tir.transform.function.workspaces import LowerDeviceWorkspaces
+from tilewright.tir.transform.loop.scalable import LowerScalableVectors, vector_scale
+from tilewright.tir.transform.types.custom_datatypes import LowerCustomDatatypes, is_any_registered
 
 PHASES = ("blocks", "loops", "optimize", "finish")
 
@@ -79,6 +85,7 @@ def lower_phases(
     blocks: list[Pass] = [
         # First, while blocks say what they read.
         InjectSoftwarePrefetch(),
+        KeepNonzeroSteps(),
         *([] if threads is False else [LowerCrossThreadReduction()]),
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),
@@ -89,6 +96,7 @@ def lower_phases(
         *([] if threads is False else [UnifyThreadBinding()]),
         LowerMatchBuffer(),
         *([CompactThreadMemory()] if threads else []),
+        *([InjectWarpSpecialization()] if threads else []),
         *([InjectPermutedLayout()] if threads else []),
         InjectSoftwarePipeline(),
         *([TransformMmaBufferLayout()] if threads else []),
@@ -154,6 +162,7 @@ def device_pipeline(target: Any, ctx: PassContext | None = None) -> Sequential:
         LowerThreadAllreduce(),
         LowerWarpMemory(),
         *([InjectPTXAsyncCopy()] if config.get("tir.use_async_copy", _copies_asynchronously(chosen)) else []),
+        OptimizeTileIterators(),
         AnnotateDeviceRegions(),
         SplitHostDevice(),
         MergeSharedMemoryAllocations(),
@@ -237,7 +246,9 @@ def lower_module(mod: IRModule, simple_mode: bool = False, upto: str = VECTORS) 
 def lower_for(mod: IRModule, target: Target) -> IRModule:
     """The module as the target's code generator takes it."""
     back_end = back_end_of(target)
-    lowered = lower_module(mod, upto=back_end.takes)
+    lowered = lower_module(LowerScalableVectors(vector_scale(target))(mod), upto=back_end.takes)
+    if is_any_registered():
+        lowered = Sequential([BindTarget(target), LowerCustomDatatypes()], name="tir.custom_types")(lowered)
     passes = back_end.passes(target)
     if passes:
         lowered = Sequential(passes, name=f"{back_end.kind}.passes")(lowered)
@@ -245,5 +256,5 @@ def lower_for(mod: IRModule, target: Target) -> IRModule:
         return lowered
     bound = target if target.host is not None else Target(target, back_end.host(target))
     lowered = lowered.with_functions({g: f.with_attr("target", bound) for g, f in lowered.functions.items()})
-    launches = [device_pipeline(bound), LowerDeviceWorkspaces(), LowerDeviceKernelLaunch()]
+    launches = [device_pipeline(bound), LowerDeviceWorkspaces(), LowerDeviceKernelLaunch(), LowerDeviceAsserts()]
     return Sequential(launches, name="tir.launches")(lowered)

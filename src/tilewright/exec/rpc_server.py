@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tilewright.micro.offers import offer_sessions
 from tilewright.rpc import limits, running
 from tilewright.rpc.server import Server
 
@@ -37,6 +38,7 @@ def parser(prog: str = "python -m tilewright.exec.rpc_server") -> argparse.Argum
 def main(args: argparse.Namespace | list[str] | None = None, prog: str = "python -m tilewright.exec.rpc_server") -> int:
     """Serve until Ctrl-C. args: the options that `parser` read, or their words; default: those of the command line."""
     options = args if isinstance(args, argparse.Namespace) else parser(prog).parse_args(args)
+    offer_sessions()
     return running.run(
         lambda: Server(
             options.host,

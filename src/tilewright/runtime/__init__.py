@@ -21,6 +21,7 @@ from tilewright.runtime.device import (  # noqa: E402
     hexagon,
     metal,
     micro_dev,
+    mtl,
     opencl,
     rocm,
     vpi,
@@ -62,7 +63,34 @@ from tilewright.runtime.values import ShapeTuple, String  # noqa: E402
 from tilewright.support import lazy  # noqa: E402
 
 # Constants are made by a layer above; compilers of source are started by few.
-lazy.declare(__name__, {"c_source_module": "tilewright.runtime.source_module:c_source_module"})
+lazy.declare(
+    __name__,
+    {
+        "ObjectGeneric": "tilewright.node.object_generic:ObjectGeneric",
+        "ObjectPathPair": "tilewright.node.object_path:ObjectPathPair",
+        "ObjectTypes": "tilewright.node.object_generic:ObjectTypes",
+        "Report": "tilewright.runtime.profiling:Report",
+        "Scriptable": "tilewright.node:Node",
+        "c_source_module": "tilewright.runtime.source_module:c_source_module",
+        "convert_to_object": "tilewright.node.object_generic:convert_to_object",
+    },
+)
+_GENERIC = ("ObjectGeneric", "ObjectTypes", "convert", "convert_to_object")
+_PATHS = (
+    "ArrayIndexPath", "AttributeAccessPath", "MapValuePath", "MissingArrayElementPath", "MissingMapEntryPath", "ObjectPath",
+    "ObjectPathPair", "RootPath",
+)  # fmt: skip
+_NODE_API = ("AsRepr", "LoadJSON", "NodeGetAttr", "NodeListAttrNames", "SaveJSON")
+lazy.faces(
+    __name__,
+    {
+        "object": ("Object",),
+        "object_generic": [f"tilewright.node.object_generic:{name}" for name in _GENERIC],
+        "object_path": [f"tilewright.node.object_path:{name}" for name in _PATHS],
+        "_ffi_node_api": [f"tilewright.node.named_functions:{name}" for name in _NODE_API],
+        "script_printer": ("Scriptable", "tilewright.script.printer:PrinterConfig"),
+    },
+)
 lazy.declare_modules(__name__)
 __getattr__, __dir__ = lazy.late(__name__)
 
@@ -73,7 +101,15 @@ def _c_source_module_create(*args: object) -> Module:
     return c_source_module(*args)  # type: ignore[arg-type]
 
 
+def _nvrtc() -> list[str]:
+    """NVRTC of a Python package or of a toolkit, which the system's loader does not know, and options for it."""
+    from tilewright.support.cuda_files import include_folders, nvrtc_path
+
+    return [str(nvrtc_path() or ""), *[f"--include-path={folder}" for folder in include_folders()]]
+
+
 register_func("runtime.CSourceModuleCreate", _c_source_module_create, override=True)
+register_func("runtime.cuda.nvrtc", _nvrtc, override=True)
 
 __all__ = [
     "BenchmarkResult",
@@ -109,6 +145,7 @@ __all__ = [
     "load_param_dict",
     "load_param_dict_from_file",
     "metal",
+    "mtl",
     "num_threads",
     "numpyasarray",
     "opencl",

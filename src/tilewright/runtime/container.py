@@ -7,6 +7,8 @@ from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.packed_func import global_func
+from tilewright.runtime.values import ShapeTuple as ShapeTuple
+from tilewright.runtime.values import String as String
 
 
 class ADT(_ffi.Object):

@@ -188,6 +188,11 @@ def vulkan(dev_id: int = 0) -> Device:
     return Device(7, dev_id)
 
 
+def mtl(dev_id: int = 0) -> Device:
+    """The Metal device of that number."""
+    return Device(8, dev_id)
+
+
 def metal(dev_id: int = 0) -> Device:
     """A Metal device."""
     return Device(8, dev_id)

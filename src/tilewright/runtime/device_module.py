@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.runtime.device import Device
 from tilewright.runtime.linking.module_source import ModuleSource
@@ -15,14 +15,25 @@ DEVICE_CODE = "tilewright_device"
 
 
 class LaunchedKernel(NamedTuple):
-    """What a launch needs to know of a kernel. args: dtypes of its arguments, "handle" for addresses; launch: what the numbers behind the
-    arguments say, in order: extents of thread axes ("blockIdx.x"), and bytes of dynamic shared memory ("tir.use_dyn_shared_memory");
-    code: which piece of the module's code it is in."""
+    """What a launch needs to know of a kernel.
+
+    args: dtypes of its arguments, "handle" for addresses; launch: what the numbers behind the arguments say, in order: extents of thread
+    axes ("blockIdx.x"), and bytes of dynamic shared memory ("tir.use_dyn_shared_memory"); code: which piece of the module's code it is in.
+
+    maps: arguments that are addresses, of which a launch makes tensor maps: (argument, type of the elements, swizzle in bytes, extents,
+    strides in elements without the last one, box), the outermost dimension first.
+
+    asserts: of each assertion the kind of its error, its text, and whether a number follows the text. A kernel that has some takes the
+    address of a report behind its arguments, which a launch gives it and reads. place: of the text that it comes from, "file:line".
+    """
 
     name: str
     args: tuple[str, ...]
     launch: tuple[str, ...]
     code: int = 0
+    maps: Sequence[Sequence[Any]] = ()
+    asserts: Sequence[Sequence[Any]] = ()
+    place: str = ""
 
 
 def device_module(

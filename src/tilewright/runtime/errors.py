@@ -21,7 +21,12 @@ _kinds["InternalError"] = _errors.TVMError
 _kinds["RecursionError"] = _errors.DepthError
 # Programs catch what compiled code says of its arguments as a TVMError, or as Python's own kinds.
 _kinds["TypeError"], _kinds["ValueError"] = _errors.CallTypeError, _errors.CallValueError
-_travelling: dict[type[BaseException], str] = {_errors.CallTypeError: "TypeError", _errors.CallValueError: "ValueError"}
+_kinds["AssertionError"] = _errors.CallAssertionError
+_travelling: dict[type[BaseException], str] = {
+    _errors.CallTypeError: "TypeError",
+    _errors.CallValueError: "ValueError",
+    _errors.CallAssertionError: "AssertionError",
+}
 
 
 def register_error(

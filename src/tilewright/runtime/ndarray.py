@@ -86,11 +86,11 @@ class NDArray(_ffi.NDArrayBase):
 
     asnumpy = numpy
 
-    def copyfrom(self, source: Any) -> NDArray:
+    def copyfrom(self, source_array: Any) -> NDArray:
         """Copies an array of the same shape into this one; values are converted to this dtype."""
-        if isinstance(source, NDArray):
-            return source._copy_into(self)
-        values = np.asarray(source)
+        if isinstance(source_array, NDArray):
+            return source_array._copy_into(self)
+        values = np.asarray(source_array)
         lanes = self.dtype_code[2]
         expected = self.shape if lanes == 1 else (*self.shape, lanes)
         if values.shape != expected:
@@ -234,19 +234,19 @@ def _need_numbers(values: np.ndarray[Any, Any]) -> None:
         )
 
 
-def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
+def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
     """An NDArray over the memory of a NumPy array, which it keeps alive. Raises ValueError where the array's byte order is another
     machine's, or elements do not lie at multiples of their size, and TypeError for strings and Python objects."""
-    _need_numbers(values)
-    code = parse_dtype(values.dtype)
-    need_native_order(values)
-    size = values.dtype.itemsize
-    strides = None if values.flags.c_contiguous else tuple(s // size for s in values.strides)
-    if strides is not None and any(s % size for s in values.strides):
+    _need_numbers(np_data)
+    code = parse_dtype(np_data.dtype)
+    need_native_order(np_data)
+    size = np_data.dtype.itemsize
+    strides = None if np_data.flags.c_contiguous else tuple(s // size for s in np_data.strides)
+    if strides is not None and any(s % size for s in np_data.strides):
         raise ValueError(
-            f"strides {values.strides} are not multiples of the element's {size} bytes; copy the array first"
+            f"strides {np_data.strides} are not multiples of the element's {size} bytes; copy the array first"
         )
-    result: NDArray = _ffi.tensor_from_address(values.ctypes.data, values.shape, strides, code, cpu(0), values)
+    result: NDArray = _ffi.tensor_from_address(np_data.ctypes.data, np_data.shape, strides, code, cpu(0), np_data)
     return result
 
 
@@ -286,6 +286,7 @@ from tilewright.runtime.device import (  # noqa: E402, F401
     gpu,
     hexagon,
     metal,
+    mtl,
     opencl,
     rocm,
     vpi,

@@ -77,7 +77,9 @@ def convert_to_packed_func(function: Callable[..., Any]) -> PackedFunc:
 
 
 def convert(value: Any) -> Any:
-    """A Python value as the runtime holds it: callables become PackedFuncs, the rest stays."""
+    """A Python value as the runtime holds it: callables become PackedFuncs, lists become tuples (`tvm.ir.Array`), the rest stays."""
     if callable(value) and not isinstance(value, (type, _ffi.Object)):
         return convert_to_packed_func(value)
-    return value
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return tuple([convert(v) for v in value])
+    return {k: convert(v) for k, v in value.items()} if type(value) is dict else value

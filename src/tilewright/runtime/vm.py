@@ -28,12 +28,19 @@ class Executable:
         described = (
             json.loads(lib["get_metadata"]()).get("devices") if lib.implements_function("get_metadata") else None
         )
-        self["default"](*[Device(kind, number) for kind, number in described or [(1, 0)]])
+        self._devices = [Device(kind, number) for kind, number in described or [(1, 0)]]
+        self["default"](*self._devices)
 
     @property
     def lib(self) -> Module:
         """The library of the kernels and constants."""
         return self._lib
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """The names of the parameters of a function. Raises the machine's error for an unknown one."""
+        machine = self["default"](*self._devices)
+        names = machine["get_function_param_name"]
+        return [names(func_name, i) for i in range(machine["get_function_arity"](func_name))]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """`["default"]` makes a machine from the devices; other names are functions of the library."""

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 
 class TVMError(RuntimeError):
@@ -22,7 +23,9 @@ class InternalError(TVMError):
 
 
 class DiagnosticError(TVMError):
-    """One or more located findings about a program."""
+    """One or more located findings about a program. finding: the place of the first one and what it says, if they are known."""
+
+    finding: tuple[Any, str] | None = None
 
 
 class DepthError(TVMError, RecursionError):
@@ -45,6 +48,14 @@ class CallValueError(TVMError, ValueError):
     """A function of the runtime or a compiled one was called with a value that it cannot take, such as a tensor of another shape."""
 
 
+class UnknownTypeError(TypeError, ValueError):
+    """A text names no data type."""
+
+
+class CallAssertionError(TVMError, AssertionError):
+    """A condition that a compiled program asserts does not hold."""
+
+
 class ProgramError(TVMError, ValueError):
     """A program cannot be compiled as it was given."""
 
@@ -63,6 +74,10 @@ class ModelError(TVMError):
 
 class OpError(TVMError):
     """Root of the errors about one operator of a model."""
+
+
+class UnknownOpError(OpError, AttributeError):
+    """No operator has this name."""
 
 
 class OpNotImplemented(OpError, NotImplementedError):

@@ -68,6 +68,11 @@ def late(
     return __getattr__, __dir__
 
 
+def names_of(package: str) -> Callable[[str], Any]:
+    """`otherwise` of a module by which programs ask for names of its package, too."""
+    return lambda name: getattr(import_module(package), name)
+
+
 class PackageModule(ModuleType):
     """A package that keeps what it has under a name, such as a function, where the import system would put the module of that name."""
 
@@ -103,13 +108,21 @@ class AliasModule(PackageModule):
         if place is not None:
             with loading():
                 home = import_module(place)
+            if not facts["_places"]:
+                # What it lacks, it tells itself.
+                return getattr(home, name)
             if hasattr(home, name):
                 setattr(self, name, getattr(home, name))
                 return getattr(home, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__all__})
+        held = getattr(self, "__all__", None)
+        if held is None:
+            # The home says nothing of what is public.
+            with loading():
+                held = [name for name in dir(import_module(self._home)) if not name.startswith("__")]
+        return sorted({*self.__dict__, *held})
 
 
 def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:

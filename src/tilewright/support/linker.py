@@ -102,7 +102,10 @@ Finish = Callable[[str], object]
 
 
 def link_shared(objects: Sequence[Path], output: Path, finish: Finish | None = None) -> None:
-    """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
+    """Link objects, all of one kind, into a shared library. Raises TVMError with the linker's words, or when there is no linker
+    or no object."""
+    if not objects:
+        raise TVMError(f"{output} has nothing to be linked from: give at least one object")
     kind = _kind(objects)
     if kind.container == COFF:
         _link_windows(_linker(output, kind), objects, output, finish)

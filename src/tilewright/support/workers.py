@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 
 from tilewright.support.errors import TVMError
 from tilewright.support.job_process import Job, JobProcess, Options, seconds_left
+from tilewright.support.preloading import EVERYWHERE
 from tilewright.support.worker_process import DONE, MEMORY, Setup, send, send_bytes
 
 STARTED_IN = 120.0
@@ -159,7 +160,7 @@ class Worker:
         if self.is_ended:
             self.kill()
             raise TVMError("the worker was ended")
-        setup = Setup(_main_file(), tuple(options.preload), options.memory, first)
+        setup = Setup(_main_file(), (*EVERYWHERE, *options.preload), options.memory, first)
         ends = time.monotonic() + STARTED_IN
         try:
             process.channel.settimeout(seconds_left(ends))

@@ -257,7 +257,11 @@ def test_what_is_wrong(place: Path) -> None:
         ),
         (["run", package, "-i", model], "Error loading inputs file: "),
         (["run", package, "--device", "cuda"], "the device cuda(0) does not exist, or there is no driver for it"),
-        (["run", package, "--device", "micro"], "projects for microcontrollers are not made here"),
+        (
+            ["run", package, "--device", "micro"],
+            f"{package} is no project: it has no microtvm_api_server.py; `tvmc micro",
+        ),
+        (["run", package, "--project-option", "a=b"], "--list-options and --project-option are of projects"),
         (["run", package, "--rpc-key", "board"], "--rpc-key needs --rpc-tracker"),
         (["run", package, "--rpc-tracker", ":::"], "--rpc-tracker takes HOST:PORT, such as 192.168.0.10:9190, but was"),
         (["run", package, "-o", place / "no" / "out.npz"], f"--outputs {place / 'no' / 'out.npz'}: the folder"),
@@ -290,7 +294,11 @@ def test_what_is_wrong(place: Path) -> None:
             ["tune", model, "-o", "r.json", "--target", "llvm -mtriple=aarch64-linux-gnu"],
             f"{Target('llvm -mtriple=aarch64-linux-gnu')} is not this",
         ),
-        (["micro", "build", "x", "--force"], "projects for microcontrollers are not made here"),
+        (["micro"], "tvmc micro needs a command: create-project, build or flash"),
+        (
+            ["micro", "build", place],
+            f"{place} is no project: it has no microtvm_api_server.py; `tvmc micro create-project",
+        ),
     ):
         assert told(*words).startswith(message), words
     for words, message in (

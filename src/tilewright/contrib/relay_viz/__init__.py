@@ -33,11 +33,8 @@ class RelayVisualizer:
 
     def _add(self, graph: VizGraph, function: relay.Function) -> None:
         names: dict[Any, str] = {}
-
-        def note(node: Any) -> None:
-            names.setdefault(node, str(len(names)))
-
-        relay.analysis.post_order_visit(function, note)
+        for node in relay.analysis.post_order(function):
+            names[node] = str(len(names))
         for node in names:
             found, edges = self._parser.get_node_edges(node, self._params, names)
             if found is not None:

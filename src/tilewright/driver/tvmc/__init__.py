@@ -7,7 +7,7 @@ print(result)
 """
 
 from tilewright.driver.tvmc.main import REGISTERED_PARSER  # isort: skip
-from tilewright.driver.tvmc import autotuner, compiler, micro, result_utils, runner
+from tilewright.driver.tvmc import autotuner, compiler, micro, project, result_utils, runner
 from tilewright.driver.tvmc.autotuner import tune_model as tune
 from tilewright.driver.tvmc.compiler import compile_model as compile
 from tilewright.driver.tvmc.errors import TVMCException, TVMCImportError
@@ -27,6 +27,7 @@ __all__ = [
     "compiler",
     "load",
     "micro",
+    "project",
     "result_utils",
     "run",
     "runner",

@@ -16,12 +16,14 @@ from tilewright import rpc, runtime
 from tilewright.contrib import graph_executor
 from tilewright.driver.tvmc.errors import TVMCException
 from tilewright.driver.tvmc.main import register_parser, with_defaults
-from tilewright.driver.tvmc.micro import NO_MICRO, SUPPORT_MICRO
+from tilewright.driver.tvmc.micro import project_package
 from tilewright.driver.tvmc.model import TVMCPackage, TVMCResult
+from tilewright.driver.tvmc.project import get_and_check_options, get_project_dir, get_project_options, listed
 from tilewright.driver.tvmc.result_utils import get_top_results
 from tilewright.driver.tvmc.tracker import tracker_host_port_from_cli
 from tilewright.node.field_values import numpy_dtype
 from tilewright.runtime import Device, Module, load_param_dict, profiling
+from tilewright.runtime.module import time_function
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import TVMError
 
@@ -48,7 +50,7 @@ def add_run_parser(
         description="run a package that tvmc compile wrote",
     )
     parser.set_defaults(func=drive_run)
-    parser.add_argument("PATH", help="path to the package.")
+    parser.add_argument("PATH", help="path to the package; with --device micro, to the project.")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="the device to run on (default: cpu).")
     parser.add_argument("-i", "--inputs", metavar="FILE", help="an .npz file with an array for each input.")
     parser.add_argument("-o", "--outputs", metavar="FILE", help="an .npz file to write the outputs to: output_0, ...")
@@ -83,6 +85,13 @@ def add_run_parser(
     parser.add_argument(
         "--rpc-tls-ca", metavar="FILE", help="a file of certificates; the tracker and the board must have one of them."
     )
+    parser.add_argument(
+        "--project-option",
+        nargs="+",
+        action="extend",
+        metavar="NAME=VALUE",
+        help="options of a project (--device micro).",
+    )
     parser.add_argument("--list-options", action="store_true", help="list the options of a project (--device micro).")
     parser.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="increase verbosity.")
     with_defaults(parser, json_params)
@@ -99,8 +108,12 @@ def drive_run(args: argparse.Namespace) -> int:
     """Runs what parsed arguments name; returns the exit code."""
     from tilewright.cli.options import check_writable
 
-    if args.list_options or args.device == "micro":
-        raise TVMCException(NO_MICRO)
+    on_board = args.device == "micro"
+    if not on_board and (args.list_options or args.project_option):
+        raise TVMCException("--list-options and --project-option are of projects for microcontrollers: --device micro")
+    if on_board and args.list_options:
+        print(project_options(args.PATH))
+        return 0
     if args.outputs:
         check_writable(Path(args.outputs), "--outputs")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker)
@@ -108,7 +121,7 @@ def drive_run(args: argparse.Namespace) -> int:
         if getattr(args, option) and hostname is None:
             raise TVMCException(f"--{option.replace('_', '-')} needs --rpc-tracker, the tracker to ask for a board")
     result = run_module(
-        TVMCPackage(args.PATH),
+        TVMCPackage(project_package(args.PATH), args.PATH) if on_board else TVMCPackage(args.PATH),
         args.device,
         hostname=hostname,
         port=port,
@@ -120,6 +133,7 @@ def drive_run(args: argparse.Namespace) -> int:
         number=args.number,
         profile=args.profile,
         end_to_end=args.end_to_end,
+        options=args.project_option,
         key_file=args.rpc_key_file,
         tls_ca=args.rpc_tls_ca,
     )
@@ -218,7 +232,7 @@ def run_module(
     number: int = 10,
     profile: bool = False,
     end_to_end: bool = False,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | Sequence[str] | None = None,
     key_file: str | os.PathLike[str] | None = None,
     tls_ca: str | os.PathLike[str] | None = None,
 ) -> TVMCResult:
@@ -227,18 +241,26 @@ def run_module(
     device: "cpu", "cuda", ... hostname, port: a tracker with rpc_key, else a server; without them it runs here. key_file, tls_ca: the
     secret and the certificates of both, as rpc.connect takes them. inputs: arrays by name,
     or the path of an .npz file; fill_mode: "zeros", "ones" or "random" for the others. benchmark: also measures `repeat` times, of
-    `number` runs each; end_to_end: with setting inputs and fetching outputs. profile: prints a table of the kernels' times. options: of a
-    project for a microcontroller. Raises TVMCException, and RPCError for boards that are not reached.
+    `number` runs each; end_to_end: with setting inputs and fetching outputs. profile: prints a table of the kernels' times.
+
+    With device="micro" the package has a project_dir, whose firmware runs on its board; options are the project's, by name or as texts
+    NAME=VALUE. Raises TVMCException, and RPCError for boards that are not reached.
     """
     if not isinstance(tvmc_package, TVMCPackage):
         raise TVMCException(
             f"the package must be a TVMCPackage, of tvmc.compile or TVMCPackage(path), but is a {type(tvmc_package).__name__}"
         )
-    if device == "micro" and not SUPPORT_MICRO:
-        raise TVMCException(NO_MICRO)
+    if device == "micro":
+        if hostname is not None or profile or end_to_end:
+            raise TVMCException("a project is run where its board is, and without --profile and --end-to-end")
+        taken = read_inputs(os.fspath(inputs)) if isinstance(inputs, (str, os.PathLike)) else inputs
+        return run_project(
+            tvmc_package, taken, fill_mode, {"repeat": repeat, "number": number} if benchmark else None, options
+        )
     if tvmc_package.type == "mlf" or tvmc_package.lib_path is None or tvmc_package.lib_name is None:
         raise TVMCException(
-            "this package is in the model library format (MLF), which is for microcontrollers; compile it with --output-format so to run it"
+            "this package is in the model library format (MLF), which is for microcontrollers; compile it with --output-format so to run"
+            " it, or make a project of it (tvmc micro create-project)"
         )
     given = read_inputs(os.fspath(inputs)) if isinstance(inputs, (str, os.PathLike)) else inputs
     session = open_session(hostname, port, rpc_key, key_file, tls_ca)
@@ -319,6 +341,65 @@ def run_graph(
         times = module.benchmark(dev, **plan)
     module.run()
     return _result([module.get_output(i) for i in range(module.get_num_outputs())], times)
+
+
+def project_options(path: str) -> str:
+    """The options that a run of a project takes, as text."""
+    from tilewright.micro.project import GeneratedProject
+
+    project = GeneratedProject.from_directory(get_project_dir(path))
+    try:
+        return listed(get_project_options(project.info()), "open_transport")
+    finally:
+        project.close()
+
+
+def run_project(
+    package: TVMCPackage,
+    inputs: Mapping[str, Any] | None,
+    fill_mode: str,
+    plan: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | Sequence[str] | None,
+) -> TVMCResult:
+    """Runs the firmware of a project, which was built and flashed before."""
+    from tilewright import micro
+
+    if package.project_dir is None:
+        raise TVMCException("the package has no project: TVMCPackage(path, project_dir=...)")
+    project = micro.GeneratedProject.from_directory(get_project_dir(package.project_dir))
+    try:
+        valid = get_project_options(project.info())
+        texts = options if not isinstance(options, Mapping) else [f"{name}={value}" for name, value in options.items()]
+        project.options = dict(get_and_check_options(texts, valid))
+        with micro.Session(project.transport()) as session:
+            if package.executor_type == "graph":
+                assert package.graph is not None
+                return _run_kernels(package, session, inputs, fill_mode, plan)
+            model = micro.create_local_aot_executor(session)
+            shapes, dtypes = model.get_input_info()
+            values = make_inputs_dict(shapes, dtypes, inputs, fill_mode)
+            model.set_input(**values)
+            times: Any = model.benchmark(session.device, **plan) if plan is not None else []
+            model.run()
+            return _result([model.get_output(i) for i in range(model.get_num_outputs())], times)
+    finally:
+        project.close()
+
+
+def _run_kernels(
+    package: TVMCPackage, session: Any, inputs: Mapping[str, Any] | None, fill_mode: str, plan: Mapping[str, Any] | None
+) -> TVMCResult:
+    """Runs a model for the graph executor, whose kernels a device has; times are as seen from here."""
+    from tilewright import micro
+
+    assert package.graph is not None
+    model = micro.create_local_graph_executor(package.graph, session.get_system_lib(), session.device)
+    model.load_params(package.params)
+    shapes, dtypes = get_input_info(package.graph, package.params)
+    model.set_input(**make_inputs_dict(shapes, dtypes, inputs, fill_mode))
+    times: Any = time_function(model.run, **plan) if plan is not None else []
+    model.run()
+    return _result([model.get_output(i) for i in range(model.get_num_outputs())], times)
 
 
 def _result(outputs: Sequence[runtime.NDArray], times: Any) -> TVMCResult:
