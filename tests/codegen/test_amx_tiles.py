@@ -237,6 +237,18 @@ def test_libraries_ask_the_system_for_tiles(tmp_path: Any) -> None:
 
 
 @pytest.mark.llvm
+def test_an_object_with_tiles_is_linked_into_another_library(tmp_path: Any) -> None:
+    """It holds the request for tiles, but not the facts of a target, which the library has itself."""
+    product_of_tiles = product(Tile("bf16", 16, 16, 16), 16, 16, 16).with_attr("global_symbol", "product")
+    tvm.build(product_of_tiles, target=SAPPHIRE).save(str(tmp_path / "product.o"))
+    x = te.placeholder((16,), "float32")
+    whole = tvm.build(te.create_prim_func([x, te.compute((16,), lambda i: x[i] + 1.0)]), target=SAPPHIRE)
+    whole.import_module(tvm.runtime.load_static_library(tmp_path / "product.o", ["product"]))
+    whole.export_library(tmp_path / "both.so")
+    assert b"\xbe\x12\0\0\0" in (tmp_path / "both.so").read_bytes()
+
+
+@pytest.mark.llvm
 def test_what_the_system_refuses_is_an_error() -> None:
     """Before anything runs; here as on a machine whose processor has tiles, which its system does not keep."""
     refused = str(global_func("runtime.EnableAMX")())

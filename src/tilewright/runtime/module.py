@@ -228,8 +228,13 @@ class Module(_ffi.Object):
             if len(source.objects) == 1 and not source.with_imports:
                 write_whole(file_name, source.objects[0])
                 return
+            from tilewright.runtime.linking.export import export_library
+
+            sources = [source, *(m._exportable() for m in _all_imports(self))]
             with tempfile.TemporaryDirectory() as folder:
-                whole = self.export_library(os.path.join(folder, "whole.o"))
+                whole = os.path.join(folder, "whole.o")
+                # What an object is linked into tells its own target.
+                export_library(whole, sources, None, [], None, {}, facts=False)
                 write_whole(file_name, Path(whole).read_bytes())
         else:
             text = source.alone() if fmt == "c" and source.alone is not None else self.get_source(fmt)

@@ -9,7 +9,7 @@ from tilewright.codegen.llvm.functions.module import emit_module, symbol_of
 from tilewright.codegen.llvm.native.effort import effort
 from tilewright.codegen.llvm.native.jit import load_objects
 from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object
-from tilewright.codegen.llvm.native.tiles import has_tiles, permission
+from tilewright.codegen.llvm.native.tiles import has_tiles, permission, uses_tiles
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
 from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
@@ -82,7 +82,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
     why_not = unfit(target)
     source = ModuleSource([data], texts, None if target.is_host else target.triple)
-    source.beside = permission(target)
+    source.beside = permission(target) if imports or uses_tiles(text) else []
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = why_not
     loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None

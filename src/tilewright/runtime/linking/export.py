@@ -62,12 +62,14 @@ def export_library(
     workspace_dir: str | None,
     options: dict[str, Any],
     packed_imports: str = "",
+    facts: bool = True,
 ) -> None:
     """Writes the objects of modules as one library: .so, .a, .tar or .o by the path's name; in a .tar the source of those that have it.
 
     options: for source that is compiled now, `options` (flags of the compiler) and `cc`; for `fcompile`, all. `fcompile` may have
     attributes: `object_format`, the form of the files that it takes; `need_system_lib`; `get_target_triple`, a function that tells the
     machine of its code; `add_files`, more files for it. packed_imports: a file that holds the imports, instead of our own.
+    facts: with the facts of the target, which are checked where the library is loaded.
     """
     flags = _listed(options.get("options"))
     linking = [o for o in flags if o.startswith(("-l", "-L", "-Wl,"))]
@@ -87,7 +89,7 @@ def export_library(
     if packed_imports:
         addons = [*addons, packed_imports]
     registers = path.endswith(STATIC) or any([s.system_lib for s in sources if s not in archived])
-    objects = library_objects(sources, archived, registers, imports=not packed_imports)
+    objects = library_objects(sources, archived, registers, imports=not packed_imports, facts=facts)
     for source in archived:
         objects |= source.archive() if source.archive is not None else {}
     for extra in addons:
@@ -147,11 +149,12 @@ def library_objects(
     registers: bool = False,
     imports: bool = True,
     prefix: str | None = None,
+    facts: bool = True,
 ) -> dict[str, bytes]:
     """The objects of a library by name: those of modules, their constants and facts, and what they import. archived: modules whose objects
     are left out. registers: with an object that registers the library with the runtime. prefix: before all symbols, instead of that of the
     first module."""
-    objects = _objects(sources, archived, imports)
+    objects = _objects(sources, archived, imports, facts)
     linked = [s for s in sources if s not in archived]
     prefix = sources[0].prefix if prefix is None else prefix
     if prefix and linked:
@@ -163,7 +166,9 @@ def library_objects(
     return objects
 
 
-def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource], imports: bool) -> dict[str, bytes]:
+def _objects(
+    sources: Sequence[ModuleSource], archived: Sequence[ModuleSource], imports: bool, facts: bool
+) -> dict[str, bytes]:
     """The objects of modules by name, with those of their constants, facts and imports."""
     objects: dict[str, bytes] = {}
     linked = [s for s in sources if s not in archived]
@@ -175,9 +180,9 @@ def _objects(sources: Sequence[ModuleSource], archived: Sequence[ModuleSource], 
         constants = {} if source.constants is None or source in archived else {CONSTANTS: source.constants}
         for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
             objects[f"data{i}_{j}.o"] = data_object(symbol, array.numpy().reshape(-1).view("uint8").data, kind)
-    facts = [s.facts for s in linked if s.facts is not None]
-    if facts:
-        every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
+    targets = [s.facts for s in linked if s.facts is not None]
+    if targets and facts:
+        every = {**targets[0], "features": sorted({f for one in targets for f in one["features"]})}
         objects["target.o"] = data_object(TARGET, json.dumps(every).encode() + b"\0", kind)
     held = [(s.binary_kind, s.binary()) for s in sources if s.binary is not None]
     if held and imports:

@@ -73,6 +73,10 @@ class Operands:
                 return self.convert(self.convert(a, source, wide), wide, to)
             return p(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {s} {a} to {t}", a)
         if source.is_float:
+            if source.bits == 16 and to.bits < 32:
+                # Exact. LLVM 22 turns NaN into the lowest int16 where the CPU converts half itself (AVX512-FP16), and takes vectors apart.
+                wide = _F32.with_lanes(source.lanes)
+                return self.convert(self.convert(a, source, wide), wide, to)
             if to_narrow(source, to):
                 return self.saturated(a, source, to, *int_range(to))
             sign = "s" if to.is_int else "u"

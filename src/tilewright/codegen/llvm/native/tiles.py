@@ -25,6 +25,11 @@ def has_tiles(target: Target) -> bool:
     return "amx-tile" in target.features
 
 
+def uses_tiles(text: str) -> bool:
+    """Whether LLVM IR gives tile registers their shapes, as all code that uses them does."""
+    return "@llvm.x86.ldtilecfg" in text
+
+
 def permission(target: Target) -> list[bytes]:
     """Objects that a library for the target holds in addition to its kernels. With AMX on Linux: one that requests tile registers when any
     process loads the library. A refusal is no error there, since the code may never use them. In this process the runtime makes the
@@ -38,4 +43,4 @@ def _asking(triple: str) -> bytes:
     return compile_object(_ASK + at_start("enable_tiles", triple, 8), Target(f"llvm -mtriple={triple}"), 1)
 
 
-__all__ = ["has_tiles", "permission"]
+__all__ = ["has_tiles", "permission", "uses_tiles"]
