@@ -9,8 +9,8 @@ from tests.codegen.small_programs import aligned, decl_buffer, kernels, loaded
 from tests.slow import all_but
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import compile_object, emit_module
-from tilewright.ir import IntImm, IRModule, PrimExpr
-from tilewright.tir import LT, Broadcast, BufferLoad, BufferStore, For, PrimFunc, Ramp, Var
+from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
+from tilewright.tir import LT, Broadcast, BufferLoad, BufferStore, Cast, For, PrimFunc, Ramp, Var
 
 SERIAL, UNROLLED = 0, 3
 
@@ -65,3 +65,32 @@ def test_masks_only_where_the_processor_has_them(
     text = emit_module(IRModule({"main": copied(dtype, 16, count, index)}), target)
     assert ("llvm.masked" in text) == (dtype in masked)
     assert compile_object(text, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [
+        ("int32", "int8"),
+        ("float32", "uint8"),
+        ("int32", "int16"),
+        ("int16", "int8"),
+        ("int64", "int32"),
+        ("int32", "bool"),
+        ("float32", "bfloat16"),
+        ("float32", "float16"),
+    ],
+)
+@pytest.mark.parametrize(("effort", "kind"), [(1, UNROLLED), (3, SERIAL)])
+def test_one_lane_of_narrowed_integers(effort: int, kind: int, source: str, to: str) -> None:
+    """LLVM would store it in its former width; with all its passes, it unrolls the loop and finds the masks."""
+    for count, blocks in ((1, 1), (17, 2), (49, 4), (50, 4)):
+        a, b, i = decl_buffer((16 * blocks,), source, "A"), decl_buffer((16 * blocks,), to, "B"), Var("i", "int32")
+        at = (Ramp(i * 16, IntImm("int32", 1), 16),)
+        mask = LT(*at, Broadcast(IntImm("int32", count), 16))
+        narrow = Cast(DataType(to).with_lanes(16), BufferLoad(a, at, mask))
+        func = PrimFunc(
+            (a, b), For(i, 0, blocks, kind, BufferStore(b, narrow, at, mask)), attrs={"global_symbol": "main"}
+        )
+        x, result = aligned(np.arange(1, 16 * blocks + 1), source), aligned(np.ones(16 * blocks), to)
+        assert loaded(kernels({"main": func}), ["main"], opt_level=effort)("main", [x, result]) == 0
+        np.testing.assert_array_equal(result, np.where(np.arange(16 * blocks) < count, x, 1).astype(result.dtype))

@@ -13,7 +13,7 @@ from tilewright.codegen.llvm.functions.variables import Facts, Variables
 from tilewright.codegen.llvm.memory.addresses import Addresses, common_alignment
 from tilewright.codegen.llvm.memory.affine import Affine
 from tilewright.codegen.llvm.memory.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
-from tilewright.codegen.llvm.memory.prefix import Place, Prefix, PrefixEmitter
+from tilewright.codegen.llvm.memory.prefix import Place, Prefix, PrefixEmitter, prefix_of
 from tilewright.codegen.llvm.memory.slots import Slots
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
@@ -393,13 +393,29 @@ class MemoryEmitter:
                 self.b.branch(bit, self.b.pop(), None, self.b.label("next"), [])
             return
         pointer, const, align = self.addresses.address(s.buffer.data, form, s.buffer.dtype.bytes)
+        lanes, t, n = prefix_of(s.predicate), memory_type(dtype), dtype.lanes
+        if lanes is not None and lanes.known == 1:
+            lane = self.operands.lane(value, dtype, 0)
+            self._store_at(lane, self.addresses.place(pointer, const), align, dtype.element)
+            return
+        if self.frame.target.cpu.avx512 and " x i" in t and (lanes is None or lanes.known is None):
+            mask = self._unknown(mask, s.predicate.dtype)
         if dtype.is_bool:
             value = self.operands.to_memory_bool(value, dtype)
-        t, n = memory_type(dtype), dtype.lanes
         name = f"llvm.masked.store.{self._suffix_memory(dtype)}.p0"
         self.b.declare.setdefault(name, f"declare void @{name}({t}, ptr, <{n} x i1>)")
         at = self.addresses.place(pointer, const)
         self.b.effect(f"call void @{name}({t} {value}, ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask})")
+
+    def _unknown(self, mask: str, dtype: DataType) -> str:
+        """A mask that LLVM cannot find to be constant.
+
+        With AVX-512, LLVM 22 stores a vector of narrowed integers under a mask of one lane by one store of the width that they had before:
+        it writes over the elements that follow.
+        """
+        zero = self.b.pure('call i32 asm "", "=r,0"(i32 0)')
+        always = self.operands.broadcast(self.b.pure(f"icmp eq i32 {zero}, 0", zero), dtype)
+        return self.b.pure(f"and {llvm_type(dtype)} {mask}, {always}", mask, always)
 
     def forget(self, var: Var | None) -> None:
         """Drops remembered loads that a store to `var` (None: to any memory) may have changed."""

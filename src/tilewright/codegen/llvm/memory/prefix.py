@@ -36,6 +36,18 @@ class Prefix(NamedTuple):
         return None
 
 
+def prefix_of(predicate: PrimExpr) -> Prefix | None:
+    """The lanes of a mask, if they are the first ones; None for others."""
+    if not isinstance(predicate, LT):
+        return None
+    counter, bound = predicate.a, predicate.b
+    if not isinstance(counter, Ramp) or not isinstance(bound, Broadcast):
+        return None
+    if not isinstance(counter.stride, IntImm) or counter.stride.value != 1:
+        return None
+    return Prefix(counter.base, bound.value)
+
+
 class PrefixEmitter:
     """Emits accesses to the first lanes of vectors. dtype: the type of the vector in memory."""
 
@@ -44,14 +56,7 @@ class PrefixEmitter:
 
     def lanes(self, predicate: PrimExpr, bits: int) -> Prefix | None:
         """The lanes of a mask, if they are the first ones and the processor has no masks for lanes of `bits` bits; None for others."""
-        if self.frame.target.cpu.masks(bits) or not isinstance(predicate, LT):
-            return None
-        counter, bound = predicate.a, predicate.b
-        if not isinstance(counter, Ramp) or not isinstance(bound, Broadcast):
-            return None
-        if not isinstance(counter.stride, IntImm) or counter.stride.value != 1:
-            return None
-        return Prefix(counter.base, bound.value)
+        return None if self.frame.target.cpu.masks(bits) else prefix_of(predicate)
 
     def load(self, place: Place, align: int, dtype: DataType, prefix: Prefix) -> str:
         """Loads the first elements, with zeros in the other lanes."""
