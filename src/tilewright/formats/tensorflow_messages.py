@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
+
+from tilewright.formats.protobuf import message_class
 
 PACKAGE = "tilewright.tensorflow"
 Message = Any
@@ -43,7 +44,7 @@ MESSAGES: dict[str, str] = {
     "BundleHeaderProto": "num_shards 1 int32; endianness 2 int32",
     "BundleEntryProto": "dtype 1 int32; shape 2 TensorShapeProto; shard_id 3 int32; offset 4 int64; size 5 int64; crc32c 6 fixed32",
 }
-"""Fields of each message: name, number, type; `*` repeated, `?` with presence, `{V}` a map from strings."""
+"""Fields of each message, as `formats.protobuf` takes them."""
 
 NAMES = {
     1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64", 9: "int64", 10: "bool",
@@ -59,54 +60,6 @@ def dtype_name(code: int) -> str:
     return NAMES.get(int(code) % 100, f"type {code}")
 
 
-@cache
-def _classes() -> dict[str, Any]:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    field = descriptor_pb2.FieldDescriptorProto
-    kinds = {
-        "int32": field.TYPE_INT32, "int64": field.TYPE_INT64, "uint32": field.TYPE_UINT32, "uint64": field.TYPE_UINT64,
-        "float": field.TYPE_FLOAT, "double": field.TYPE_DOUBLE, "bool": field.TYPE_BOOL, "string": field.TYPE_STRING,
-        "bytes": field.TYPE_BYTES, "fixed32": field.TYPE_FIXED32,
-    }  # fmt: skip
-    # proto2, in which all scalars have presence and strings may be any bytes.
-    file = descriptor_pb2.FileDescriptorProto(name="tilewright/tensorflow.proto", package=PACKAGE, syntax="proto2")
-
-    def add(message: Any, name: str, number: int, kind: str) -> None:
-        label = field.LABEL_OPTIONAL
-        if kind.startswith("*"):
-            label, kind = field.LABEL_REPEATED, kind[1:]
-        kind = kind.removeprefix("?")
-        made = message.field.add(name=name, number=number, label=label)
-        if kind in kinds:
-            made.type = kinds[kind]
-            if label == field.LABEL_REPEATED and kind not in ("string", "bytes"):
-                made.options.packed = True
-        else:
-            made.type, made.type_name = field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
-
-    for name, fields in MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for entry in fields.split(";"):
-            key, number, kind = entry.split()
-            if kind.startswith("{"):
-                # A map is a list of entries with a key and a value.
-                title = key.title().replace("_", "") + "Entry"
-                nested = message.nested_type.add(name=title)
-                nested.options.map_entry = True
-                add(nested, "key", 1, "string")
-                add(nested, "value", 2, kind[1:-1])
-                made = message.field.add(
-                    name=key, number=int(number), label=field.LABEL_REPEATED, type=field.TYPE_MESSAGE
-                )
-                made.type_name = f".{PACKAGE}.{name}.{title}"
-            else:
-                add(message, key, int(number), kind)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{n}")) for n in MESSAGES}
-
-
 def message(name: str) -> Any:
     """The class of a message: message("GraphDef")()."""
-    return _classes()[name]
+    return message_class(PACKAGE, name, MESSAGES)

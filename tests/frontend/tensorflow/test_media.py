@@ -74,6 +74,19 @@ def file_of(pixels: np.ndarray, form: str, **options: Any) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.parametrize("name", ["x", "data"])
+def test_a_decoded_picture_in_place_of_a_file(name: str) -> None:
+    """Three extents for the contents of a file: the program is given the picture. Programs may have another name for the only file."""
+    picture = NOISE[..., :3]
+    graph = text_graph(("DecodeJpeg", "picture", ("x",), {"channels": 3}), shape=())
+    mod, _ = from_tensorflow(graph, shape={name: picture.shape})
+    (data,) = mod["main"].params
+    assert data.name_hint == "x" and data.type_annotation.dtype == "uint8"
+    assert np.array_equal(relay.create_executor("graph", mod=mod).evaluate()(picture).numpy(), picture)
+    with pytest.raises(TVMError, match="shape names 'data', but the model's inputs are 'x'"):
+        from_tensorflow(graph, shape={"data": (1, 5, 7, 3)})
+
+
 def test_pictures() -> None:
     png = file_of(NOISE, "PNG")
     assert np.array_equal(decoded("DecodePng", png), NOISE)

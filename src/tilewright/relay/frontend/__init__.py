@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from tilewright.support import lazy
 
 if TYPE_CHECKING:
+    from tilewright.relay.frontend.caffe2 import from_caffe2
     from tilewright.relay.frontend.change_datatype import ChangeDatatype
+    from tilewright.relay.frontend.coreml import from_coreml
+    from tilewright.relay.frontend.darknet import from_darknet
     from tilewright.relay.frontend.keras import from_keras
+    from tilewright.relay.frontend.mxnet import from_mxnet
     from tilewright.relay.frontend.onnx import from_onnx
     from tilewright.relay.frontend.pytorch import from_pytorch
     from tilewright.relay.frontend.tensorflow import from_tensorflow
@@ -16,7 +20,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.host_functions.strings import decode_strings, encode_strings
 
 __all__ = [
-    "ChangeDatatype", "decode_strings", "encode_strings", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
+    "ChangeDatatype", "decode_strings", "encode_strings", "from_caffe2", "from_coreml", "from_darknet", "from_keras", "from_mxnet",
+    "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
 ]  # fmt: skip
 
 _MODULES = {name: name.removeprefix("from_") for name in __all__ if name.startswith("from_")}

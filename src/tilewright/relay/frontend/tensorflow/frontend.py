@@ -16,6 +16,7 @@ from tilewright.relay.frontend.common.names import by_input, checked_shapes, ren
 from tilewright.relay.frontend.common.value import StringTensor, Value, near_text
 from tilewright.relay.frontend.tensorflow.execution_conditions import split_ref
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
+from tilewright.relay.frontend.tensorflow.ops.media import DECODERS
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, OpenedModel, open_model
 from tilewright.relay.transform.layout.convert_layout import ConvertLayout
 from tilewright.relay.transform.simplify.canonical import SimplifyExprPostAlterOp
@@ -42,8 +43,9 @@ def from_tensorflow(
     graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, with
     variables from its checkpoint. TensorFlow need not be installed. layout: "NHWC" keeps the layout of convolutions;
     "NCHW" converts them, but not inputs and outputs. shape: extents by input name; dynamic dimensions without one (or with -1 or
-    None) stay symbolic. outputs: tensors ("name" or "name:1") of a graph; default: the
-    results that no node reads. SavedModels have signatures with named inputs and outputs. convert_config: "use_dense" (MatMul as
+    None) stay symbolic. The contents of a picture's file may be given three extents, (rows, columns, channels): the input is then the
+    decoded picture, of uint8, and its decoder is left out. outputs: tensors ("name" or "name:1") of a graph; default: the results that no
+    node reads. SavedModels have signatures with named inputs and outputs. convert_config: "use_dense" (MatMul as
     nn.dense instead of nn.matmul, True), "use_nt_batch_matmul" (accepted, without effect).
 
     Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (mapped, not copied). Raises
@@ -89,7 +91,11 @@ def _run(
     needed = importer.check_supported(scope, [ref for _, ref in opened.outputs])
     names = [i.name for i in opened.inputs]
     called = by_input(importer.title, shapes, [(i.name, [i.ref]) for i in opened.inputs])
+    files = picture_files(opened)
     wrong = [n for n in shapes if n not in called]
+    if len(wrong) == len(files) == 1 and len(shapes[wrong[0]]) == 3 and files[0] not in called.values():
+        # The shape of the picture, under the name that the program has for it.
+        called[wrong.pop()] = files[0]
     if wrong:
         listed = (
             ", ".join([f"{i.name!r} {'of any shape' if i.shape is None else tuple(i.shape)}" for i in opened.inputs])
@@ -105,9 +111,13 @@ def _run(
             continue
         if given.dtype in ("resource", "variant"):
             continue
-        is_string = given.dtype == "string"
-        extents = _extents(importer.title, given, shapes.get(given.name))
-        var = Var(given.name, tensor_type(extents, CARRIER if is_string else given.dtype))
+        pins = shapes.get(given.name)
+        is_picture = given.name in files and pins is not None and len(pins) == 3
+        is_string = given.dtype == "string" and not is_picture
+        extents = _extents(
+            importer.title, Input(given.name, given.ref, None, given.dtype) if is_picture else given, pins
+        )
+        var = Var(given.name, tensor_type(extents, CARRIER if is_string else "uint8" if is_picture else given.dtype))
         importer.sizes.homes.append(var)
         variables.append(var)
         value = StringTensor(var, None, given.name) if is_string else Value(var, None, given.name)
@@ -119,6 +129,16 @@ def _run(
     found = [importer.value(scope, ref) for _, ref in opened.outputs]
     mod = importer.module(found, [n for n, _ in opened.outputs], variables)
     return mod, dict(importer.params)
+
+
+def picture_files(opened: OpenedModel) -> list[str]:
+    """The inputs that are the bytes of a picture in a file: only decoders read them."""
+    readers: dict[str, set[str]] = {}
+    for node in opened.nodes.values():
+        for ref in node.input:
+            readers.setdefault(split_ref(ref)[0], set()).add(node.op)
+    found = [i for i in opened.inputs if i.dtype == "string" and readers.get(split_ref(i.ref)[0])]
+    return [i.name for i in found if readers[split_ref(i.ref)[0]] <= set(DECODERS)]
 
 
 def _extents(title: str, given: Input, pins: Sequence[Any] | None) -> list[Any]:

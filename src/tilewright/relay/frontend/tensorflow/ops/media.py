@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.formats.tensorflow_messages import Message
 from tilewright.relay.frontend.common.host_calls import host_call, host_call_sized
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import StringTensor, Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, string_op, tf_op
 from tilewright.runtime.host_functions.registry import Config
 from tilewright.runtime.host_functions.strings import as_bytes, as_string, string_host
@@ -22,9 +22,18 @@ STILL = {"DecodePng": "PNG, JPEG or GIF", "DecodeJpeg": "JPEG, PNG or GIF", "Dec
 """Formats that operators for a single image accept."""
 
 
-@string_op("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
+DECODERS = ("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP", "DecodeGif", "DecodeImage", "DecodeAndCropJpeg")
+
+
+@string_op(*DECODERS)
 def _decode(c: NodeCall, data: Value, window: Value | None = None) -> Value:
     kind = str(c.attr("dtype", "uint8"))
+    if not isinstance(data, StringTensor):
+        # The program is given the decoded picture.
+        if window is not None:
+            top, left, rows, columns = (int(v) for v in c.known(window, "crop_window"))
+            data = c.cut(c.cut(data, 0, top, top + rows), 1, left, left + columns)
+        return data if kind == "uint8" else c.call("divide", c.cast(data, kind), 255.0)
     channels, ratio = int(c.attr("channels", 0)), int(c.attr("ratio", 1))
     if kind not in ("uint8", "float32"):
         raise c.refuse("dtype", kind, "uint8 and float32")
