@@ -160,7 +160,23 @@ build/qemu-system/.done:
 	  build/qemu-system/usr/bin/qemu-system-arm --version > /dev/null || { echo "QEMU does not run: a library is missing (apt-get install qemu-system-arm)" >&2; exit 1; }
 	@touch $@
 
-test-micro: build/qemu-system/.done $(VENV)/.extra-test  ## sessions with microcontrollers and firmware on boards of QEMU: Cortex-M0, M3, M4, M7, M33, M55, RISC-V (minutes)
+# arm-none-eabi-gcc with newlib, unpacked from packages of Debian: firmware is compiled by it as well as by zig. Its libraries are told apart
+# by options of the machine, below the folder that -B names.
+GCC_PACKAGES := gcc-arm-none-eabi binutils-arm-none-eabi libnewlib-arm-none-eabi libnewlib-dev
+build/arm-gcc/.done:
+	@command -v apt-get dpkg-deb > /dev/null || { echo "gcc for Arm is unpacked from Debian's packages: apt-get and dpkg-deb are needed" >&2; exit 1; }
+	@mkdir -p build/arm-gcc/packages build/arm-gcc/bin
+	cd build/arm-gcc/packages && apt-get download $(GCC_PACKAGES)
+	for package in build/arm-gcc/packages/*.deb; do dpkg-deb --fsys-tarfile $$package | tar -x -C build/arm-gcc --wildcards \
+	  './usr/bin/*' './usr/lib/*' './usr/include/*' 2> /dev/null || true; done
+	@rm -rf build/arm-gcc/packages
+	@printf '#!/bin/sh\nexec "%s" -B"%s" -isystem "%s" "$$@"\n' $(CURDIR)/build/arm-gcc/usr/bin/arm-none-eabi-gcc \
+	  $(CURDIR)/build/arm-gcc/usr/lib/arm-none-eabi/newlib/ $(CURDIR)/build/arm-gcc/usr/include/newlib > build/arm-gcc/bin/arm-none-eabi-gcc
+	@chmod +x build/arm-gcc/bin/arm-none-eabi-gcc && ln -sf ../usr/bin/arm-none-eabi-objcopy build/arm-gcc/bin/
+	@build/arm-gcc/bin/arm-none-eabi-gcc --version > /dev/null || { echo "gcc for Arm does not run: a library is missing (apt-get install gcc-arm-none-eabi)" >&2; exit 1; }
+	@touch $@
+
+test-micro: build/qemu-system/.done build/arm-gcc/.done $(VENV)/.extra-test  ## sessions with microcontrollers and firmware on boards of QEMU: Cortex-M0, M3, M4, M7, M33, M55, RISC-V (minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(addprefix tests/micro/,on_boards.py firmware_on_boards.py tuned_on_boards.py projects_on_boards.py kernels_in_unicorn.py kernels_on_processors.py)
 
 # A program that runs models in the runtime, for other processors.

@@ -45,8 +45,8 @@ def on_board(model: bytes, **options: Any) -> tuple[Any, micro.MicroExecutor, di
     return session, executor, seconds | {"processor": sum(os.times()[:4]) - spent}
 
 
-def classification(count: int, archive: Path | None) -> dict[str, Any]:
-    """The figures of cifar-10-model."""
+def classification(count: int, archive: Path | None, trials: int = 0) -> dict[str, Any]:
+    """The figures of cifar-10-model. trials: plans to try for each kernel."""
     from benchmarks.micro.micro_networks import ours, peers
     from tests.frontend.tflite.ops.writer import litert
 
@@ -86,6 +86,9 @@ def classification(count: int, archive: Path | None) -> dict[str, Any]:
         [np.array_equal(y, litert(model, [x])[0].reshape(-1)) for x, y in zip(given, found, strict=True)]
     )
     row["ours"] = ours(model, given[0])[0]
+    if trials:
+        row["tuned"], answer = ours(model, given[0], trials)
+        row["equal"] &= bool(np.array_equal(answer, answers[0]))
     if archive is not None:
         row["peer"], answer = peers(net, given[0], archive)
         row["peer_differs"] = int((answer != answers[0]).sum())
@@ -141,6 +144,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks micro_trained", description=__doc__)
     parser.add_argument("--pictures", type=int, default=180, help="parts of photographs to classify")
     parser.add_argument("--cmsis-nn", type=Path, metavar="ARCHIVE", help="cmsis-nn-7.0.0.tar.xz, the peer's source")
+    parser.add_argument(
+        "--tune", type=int, default=0, metavar="N", help="also with the best of N plans for each kernel"
+    )
     parser.add_argument("--only", choices=("classification", "wake_words"), help="one of both parts")
     takes_json(parser)
     options = parser.parse_args(argv)
@@ -149,15 +155,16 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TILEWRIGHT_CACHE_DIR"] = folder
         if options.only != "wake_words":
-            row = results["classification"] = classification(options.pictures, options.cmsis_nn)
+            row = results["classification"] = classification(options.pictures, options.cmsis_nn, options.tune)
             print(f"cifar-10-model: of {row['pictures']} pictures, the float network finds a class for {row['known']}, int8 the same for"
                   f" {row['agree']}; of {row['cats']} of a cat,"
                   f" int8 calls {row['cats_of_int8']} one, float {row['cats_of_float']}")  # fmt: skip
             print(f"  {BOARD}: {', '.join([f'{what} {s:.2f} s' for what, s in row['seconds'].items()])};"
                   f" LiteRT's bits on {row['inputs']} inputs: {row['equal']}")  # fmt: skip
             for what in ("instructions", "cycles", "flash", "ram"):
-                ratio = f", {row['ours'][what] / row['peer'][what]:.2f} of CMSIS-NN's" if "peer" in row else ""
-                print(f"  {what}: {row['ours'][what]:.0f}{ratio}")
+                for when in [w for w in ("ours", "tuned") if w in row]:
+                    ratio = f", {row[when][what] / row['peer'][what]:.2f} of CMSIS-NN's" if "peer" in row else ""
+                    print(f"  {what}{' when tuned' if when == 'tuned' else ''}: {row[when][what]:.0f}{ratio}")
         if options.only != "classification":
             results["wake_words"] = [wake_word(path) for path in trained.wake_word_models()]
             for row in results["wake_words"]:

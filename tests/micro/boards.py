@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ def use_qemu() -> None:
     os.environ["TILEWRIGHT_QEMU_SYSTEM"] = str(ROOT / "usr" / "bin")
     folders = [str(f) for f in (*ROOT.glob("usr/lib/*-linux-gnu"), *ROOT.glob("lib/*-linux-gnu"))]
     os.environ["LD_LIBRARY_PATH"] = ":".join([*folders, os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(":")
+
+
+def arm_gcc() -> str | None:
+    """The path of arm-none-eabi-gcc: that which `make build/arm-gcc/.done` unpacks, or the one on PATH; None where there is none."""
+    own = ROOT.parent / "arm-gcc" / "bin" / "arm-none-eabi-gcc"
+    return str(own) if own.is_file() else shutil.which(own.name)
 
 
 def exp_plus(target: Any, size: int = 8) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.micro.boards import built, network, use_qemu
+from tests.micro.boards import arm_gcc, built, network, use_qemu
 from tilewright import micro, relay
 from tilewright.micro.board import board
 from tilewright.micro.debug.servers import start
@@ -31,13 +30,13 @@ def _qemu() -> None:
 
 
 def make(folder: Path, compiler: str = "zig") -> ElfFile:
-    """The program that `make` builds, by zig or by the gcc on PATH."""
+    """The program that `make` builds, by zig or by gcc."""
     command = [
         "make",
         "-C",
         str(folder),
         f"ZIG={sys.executable} -m ziglang",
-        *(["GCC=none"] if compiler == "zig" else []),
+        f"GCC={'none' if compiler == 'zig' else arm_gcc()}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stdout[-2000:] + done.stderr[-4000:]
@@ -45,7 +44,7 @@ def make(folder: Path, compiler: str = "zig") -> ElfFile:
 
 
 COMPILED = [(*case, "zig") for case in CASES]
-if shutil.which("arm-none-eabi-gcc"):
+if arm_gcc():
     COMPILED += [(*case, "gcc") for case in CASES if board(case[0]).architecture == "cortex_m"]
 
 

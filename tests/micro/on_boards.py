@@ -17,11 +17,11 @@ from tilewright import micro, relay, te
 from tilewright.micro import tasks
 from tilewright.micro.board import board
 from tilewright.micro.debug import servers
+from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.device_runtime import SIZE, compile_files
 from tilewright.micro.errors import ConnectionLost, DeviceFault, DeviceTimeout, LinkError, MicroError
 from tilewright.micro.executor import MicroExecutor
 from tilewright.micro.module import MicroModule
-from tilewright.micro.session import Session
 
 A, B = np.arange(8, dtype="float32") / 8, np.ones(8, "float32")
 EXPECTED = 2 * np.exp(A) + B
@@ -34,7 +34,7 @@ def _qemu() -> None:
     use_qemu()
 
 
-def arrays(session: Session) -> list[tvm.nd.NDArray]:
+def arrays(session: DebugSession) -> list[tvm.nd.NDArray]:
     return [tvm.nd.array(v, session.device) for v in (A, B, np.zeros(8, "float32"))]
 
 
@@ -106,7 +106,7 @@ def test_a_server_that_runs_already(pipelined: bool) -> None:
         server.close()
 
 
-def kernels(session: Session) -> MicroModule:
+def kernels(session: DebugSession) -> MicroModule:
     name = session.board.name
     source = KERNELS.replace(b"NOWHERE", NOWHERE.get(name, "0x50000000u").encode())
     names = ["write_nowhere", "undefined", "endless", "refuses", "deep", "adds", "says", "resets"]
@@ -234,7 +234,7 @@ def test_time_evaluator() -> None:
             module.time_evaluator("add", session.device)
 
 
-def rate(session: Session, module: MicroModule, count: int) -> float:
+def rate(session: DebugSession, module: MicroModule, count: int) -> float:
     counter = tvm.nd.array(np.array([0], "int32"), session.device)
     begun = time.perf_counter()
     for _ in range(count):
@@ -338,6 +338,29 @@ def test_modules_that_do_not_fit() -> None:
         micro.create_micro_mod(exp_plus("llvm"), "microbit")
 
 
+def test_models_that_do_not_fit() -> None:
+    """By how much, and which tensors are large."""
+    mod, weights = network()
+    lib = relay.build(mod, board("mps2_an500").target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
+    with micro.Session(micro.generate_config("mps2_an500", section_constraints={"code": 16384})) as session:
+        wanted = (
+            r"the model does not fit on mps2_an500: the section 'code' has no \d+ bytes left: \d+ of 16384 are free, \d+ of them in one"
+            r" piece; \d+ bytes are missing; \d+ bytes are constants, of which the largest are p\d \(10240\), p\d \(432\)"
+        )
+        with pytest.raises(LinkError, match=wanted):
+            micro.create_micro_mod(lib, session)
+        works(kernels(session))
+    with micro.Session(micro.generate_config("mps2_an500", section_constraints={"heap": 1536})) as session:
+        module = micro.create_micro_mod(lib, session)
+        wanted = (
+            r"the arrays of the model do not fit on mps2_an500: they take \d+ bytes \(x \(768\), output_0 \(40\), and \d+ for what lies"
+            r" between kernels, of which the largest are fused_nn_conv2d_nn_relu \(1024\).*\), but 1536 are free; \d+ are missing"
+        )
+        with pytest.raises(MemoryError, match=wanted):
+            MicroExecutor(module)
+        assert session.heap.free_bytes == 1536
+
+
 @pytest.fixture
 def lost() -> Iterator[Any]:
     session = micro.Session("mps2_an500")
@@ -346,7 +369,7 @@ def lost() -> Iterator[Any]:
     session.close()
 
 
-def test_board_that_falls_off(lost: Session) -> None:
+def test_board_that_falls_off(lost: DebugSession) -> None:
     module = kernels(lost)
     assert lost._server is not None
     os.kill(lost._server.process.pid, signal.SIGKILL)
@@ -355,7 +378,7 @@ def test_board_that_falls_off(lost: Session) -> None:
         module["adds"](tvm.nd.array(counter[0], lost.device))
 
 
-def test_board_that_stops_answering(lost: Session) -> None:
+def test_board_that_stops_answering(lost: DebugSession) -> None:
     module = kernels(lost)
     lost.timeout = 0.3
     assert lost._server is not None

@@ -4,6 +4,7 @@ several boards behind a tracker."""
 from __future__ import annotations
 
 import contextlib
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from tilewright.contrib.micro.meta_schedule.local_builder_micro import get_local
 from tilewright.contrib.micro.meta_schedule.rpc_runner_micro import RPCRunnerMicro, get_rpc_runner_micro
 from tilewright.micro import testing
 from tilewright.micro.board import board, known_boards
+from tilewright.micro.faults import told_fault
+from tilewright.micro.linking.elf import linked_functions
 from tilewright.micro.offers import offer_sessions
 from tilewright.micro.project_api.server import TransportTimeouts
 from tilewright.support.errors import RPCError
@@ -99,6 +102,50 @@ def test_a_model(kind: str, tmp_path: Path) -> None:
             measured.add(round(model.benchmark(session.device, number=1, repeat=1).mean * board(name).clock_hz))
             del model
     assert max(measured) - min(measured) <= 4 and min(measured) > 1000
+    project.close()
+
+
+@pytest.mark.parametrize("name", ["microbit", "mps2_an500", "mps3_an547", "riscv32_virt"])
+def test_firmware_without_a_client(name: str, tmp_path: Path) -> None:
+    """The project type aot_standalone; and a fault, which is told as a line before the board begins anew."""
+    mod, weights = quantised_network()
+    x = np.random.default_rng(7).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    x.flat[0] = 0
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy().reshape(-1)
+    how = {
+        "executor": relay.backend.Executor("aot", {"unpacked-api": True, "interface-api": "c"}),
+        "runtime": relay.backend.Runtime("crt"),
+    }
+    lib = relay.build(mod, board(name).target("c"), params=weights, mod_name="net", **how)
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        testing.utils.create_header_file("input_data", x, "include", tar)
+    options = {"board": name, "project_type": "aot_standalone", "extra_files_tar": str(tmp_path / "x.tar")}
+    project = micro.generate_project(QEMU, lib, tmp_path / "project", options)
+    main = tmp_path / "project" / "main.c"
+    wreck = f"if (input_data[0] == 77) *(volatile uint32_t*)(uintptr_t){NOWHERE.get(name, '0x70000000')}u = 1u;"
+    main.write_text(
+        main.read_text().replace("static int32_t run(void** at) {", f"static int32_t run(void** at) {{ {wreck}")
+    )
+    project.build()
+    with project.transport() as transport:
+        testing.utils.aot_transport_init_wait(transport)
+        transport.write(b"infer%", timeout_sec=5)
+        line = testing.utils.aot_transport_find_message(transport, "result", timeout_sec=60)
+    assert int(line.split(":")[1]) == int(expected.argmax())
+    x.flat[0] = 77
+    with tarfile.open(tmp_path / "other.tar", "w") as tar:
+        testing.utils.create_header_file("input_data", x, "include", tar)
+    with tarfile.open(tmp_path / "other.tar") as tar:
+        tar.extractall(tmp_path / "project", filter="data")
+    main.touch()
+    project.build()
+    with project.transport() as transport:
+        testing.utils.aot_transport_init_wait(transport)
+        transport.write(b"infer%", timeout_sec=5)
+        line = testing.utils.aot_transport_find_message(transport, "fault pc=0x", timeout_sec=60)
+        testing.utils.aot_transport_init_wait(transport)
+    functions = linked_functions((tmp_path / "project" / "firmware.elf").read_bytes())
+    assert told_fault(line.strip(), functions).endswith("in run")
     project.close()
 
 

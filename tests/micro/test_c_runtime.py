@@ -192,6 +192,7 @@ def test_sources_include_nothing_but_string_h() -> None:
         "<stdint.h>",
         "<string.h>",
         '"tilewright/micro.h"',
+        '"tilewright/micro_program.h"',
         '"tilewright/micro_rpc.h"',
         '"tilewright/micro_rpc_functions.h"',
         '"tilewright/micro_serial.h"',

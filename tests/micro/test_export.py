@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tvm
 from tests.micro.boards import BARE, built, network
-from tilewright import micro, relay
+from tilewright import micro, relay, te
 from tilewright.micro.board import board, known_boards
 from tilewright.micro.errors import BoardError, MicroError
 from tilewright.micro.export.firmware import build
@@ -20,7 +20,9 @@ from tilewright.micro.export.project import export_project, firmware_report
 from tilewright.micro.export.report import DoesNotFit, Report
 from tilewright.micro.export.sources import model_files
 from tilewright.micro.stack.depth import StackError
+from tilewright.relay.frontend.common.builder import make_call
 from tilewright.runtime.linking.c_source import compiler_command
+from tilewright.support.errors import OpNotEnabled, OpNotImplemented, TVMError
 
 KINDS = [("c", "bare"), ("c", "aot"), ("c", "graph"), ("llvm", "aot"), ("llvm", "graph")]
 
@@ -269,3 +271,51 @@ def test_memories_that_the_build_was_told_of(how: dict[str, Any], tmp_path: Path
         firmware_report(lib, "microbit")
     moved = firmware_report(lib, found, {"workspace": "ram"})
     assert moved.memories[1].parts["workspace"] == moved.workspace
+
+
+@pytest.mark.parametrize("kind", ["c", "llvm"])
+@pytest.mark.parametrize("executor", ["aot", "graph"])
+def test_operators_that_python_computes(kind: str, executor: str) -> None:
+    """They have no form for a board; the build says which it is, and where."""
+    x = relay.var("x", shape=(4, 16))
+    facts = {"shape": (4, 16), "dtype": "float32", "config": '{"node": "gamma"}'}
+    y = make_call("host.call", [relay.Tuple([x])], {"function": "special.gammaln", **facts}, None)
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(y)))
+    message = "the node 'gamma': special.gammaln has no kernel: a Python function computes it, and cortex-m7 runs none"
+    with pytest.raises(OpNotEnabled, match=message):
+        relay.build(mod, board("mps2_an500").target(kind), executor=relay.backend.Executor(executor))
+
+
+def test_an_instruction_without_a_form_in_c() -> None:
+    a = te.placeholder((8,), name="a")
+    name = "llvm.arm.mve.vabs"
+    b = te.compute(
+        (8,), lambda i: tvm.tir.call_llvm_pure_intrin("float32", name, tvm.tir.const(1, "uint32"), a[i]), "b"
+    )
+    message = r"an LLVM intrinsic has no form in C; compile for the target llvm\n.*llvm.arm.mve.vabs"
+    with pytest.raises(TVMError, match=message):
+        tvm.build(te.create_prim_func([a, b]), target=board("mps2_an500").target("c"), name="odd")
+
+
+def test_results_whose_size_is_not_known() -> None:
+    x = relay.var("x", shape=(64,), dtype="int32")
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.unique(x)[0]))
+    with pytest.raises(OpNotImplemented, match="relay.build makes programs of fixed sizes"):
+        relay.build(mod, board("mps2_an500").target("c"), **BARE)
+
+
+@pytest.mark.parametrize("kind", ["c", "llvm"])
+@pytest.mark.parametrize("name", ["microbit", "mps3_an547", "riscv32_virt"])
+def test_operators_have_a_bound_for_their_stack(name: str, kind: str) -> None:
+    """No recursion, no array whose size is known at run time only, no heap."""
+    x = relay.var("x", shape=(4, 16))
+    made = [
+        relay.sort(x), relay.topk(x, k=3, ret_type="values"), relay.cumsum(x, axis=1), relay.exp(relay.cast(x, "float16")),
+        relay.exp(relay.cast(x, "float64")), relay.erf(x), relay.einsum([x, x], "ij,kj->ik"),
+    ]  # fmt: skip
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.Tuple(made)))
+    lib = relay.build(mod, board(name).target(kind), mod_name="net", executor=relay.backend.Executor("aot"))
+    report = firmware_report(lib, name)
+    assert report.fits and 0 < report.stack < 4096 and len(report.operators) == len(made)
+    names = {p.name for p in build(board(name), model_files(lib)).image.places}
+    assert not names & {"malloc", "calloc", "realloc", "free", "sbrk"}

@@ -9,6 +9,7 @@ import logging
 import os
 import pty
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.micro.boards import exp_plus_and_asks, network
+from tests.micro.boards import exp_plus_and_asks, network, quantised_network
 from tests.micro.projects import host_project
 from tilewright import micro, relay
 from tilewright.contrib.micro.meta_schedule.rpc_runner_micro import RPCRunnerMicro, get_rpc_runner_micro
@@ -133,6 +134,90 @@ def test_models(kind: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(model.get_output(0).numpy(), expected(), rtol=1e-5)
             assert (mine.numpy() == 7).all()
             del mine, model
+    project.close()
+
+
+def quantised_result(x: np.ndarray[Any, Any]) -> int:
+    mod, weights = quantised_network()
+    found = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
+    return int(found.reshape(-1).argmax())
+
+
+def archive(path: Path, name: str, values: np.ndarray[Any, Any], folder: str = "include/tvm") -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        testing.utils.create_header_file(name, values, folder, tar)
+    return path
+
+
+def infer(project: micro.GeneratedProject) -> str:
+    with project.transport() as transport:
+        testing.utils.aot_transport_init_wait(transport)
+        transport.write(b" infer \n%", timeout_sec=5)
+        return testing.utils.aot_transport_find_message(transport, "result", timeout_sec=60)
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+@pytest.mark.parametrize("how", ["bare", "packed"])
+def test_firmware_without_a_client(kind: str, how: str, tmp_path: Path) -> None:
+    """The project type aot_standalone: the model and its input are in the firmware, which runs it at a command in words."""
+    mod, weights = network() if kind == "float" else quantised_network()
+    x = X if kind == "float" else np.random.default_rng(5).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    wanted = int(expected().argmax()) if kind == "float" else quantised_result(x)
+    options = {"unpacked-api": True, "interface-api": "c"} if how == "bare" else {}
+    executor = relay.backend.Executor("aot", options)
+    lib = relay.build(
+        mod, tvm.target.micro("host"), params=weights, executor=executor, runtime=relay.backend.Runtime("crt")
+    )
+    template = micro.get_microtvm_template_projects("crt")
+    given = {"project_type": "aot_standalone", "extra_files_tar": str(archive(tmp_path / "x.tar.gz", "input_data", x))}
+    project = micro.generate_project(
+        template, lib, tmp_path / "project", {**given, "compile_definitions": ["-DA=1", "-DB=2"]}
+    )
+    assert "-DA=1 -DB=2" in (tmp_path / "project" / "Makefile").read_text()
+    project.build()
+    try:
+        name, place, milliseconds = infer(project).strip().split(":")
+        assert (name, int(place)) == ("result", wanted) and 0 <= int(milliseconds) < 10_000
+        with project.transport() as transport:
+            transport.write(b"explode%init%", timeout_sec=5)
+            line = testing.utils.aot_transport_find_message(transport, "\n", timeout_sec=60)
+            assert line == "there is no command explode\n"
+            testing.utils.aot_transport_find_message(transport, "wakeup", timeout_sec=60)
+            with pytest.raises(server.IoTimeoutError):
+                testing.utils.aot_transport_find_message(transport, "wakeup", timeout_sec=0.01)
+    finally:
+        project.close()
+
+
+def test_what_is_no_firmware_without_a_client(tmp_path: Path) -> None:
+    template, target = micro.get_microtvm_template_projects("crt"), tvm.target.micro("host")
+    standalone = {"project_type": "aot_standalone"}
+    with pytest.raises(
+        server.ServerError, match="runs a model that was compiled ahead of time, and the package has none"
+    ):
+        micro.generate_project(template, exp_plus_and_asks(target), tmp_path / "functions", standalone)
+    mod, weights = network()
+    lib = relay.build(mod, target, params=weights, executor=relay.backend.Executor("aot"))
+    with pytest.raises(
+        server.ServerError, match="'project_type' is one of host_driven, aot_standalone, but was given 'demo'"
+    ):
+        micro.generate_project(template, lib, tmp_path / "demo", {"project_type": "demo"})
+    with pytest.raises(server.ServerError, match="extra_files_tar: .*none.tar cannot be read: .*No such file"):
+        micro.generate_project(
+            template, lib, tmp_path / "one", {**standalone, "extra_files_tar": str(tmp_path / "none.tar")}
+        )
+    tar = archive(tmp_path / "outside.tar", "x", np.zeros(1, "int8"), "../..")
+    with pytest.raises(server.ServerError, match=r"outside.tar has ../../x.h, which is outside of the project"):
+        micro.generate_project(template, lib, tmp_path / "two", {**standalone, "extra_files_tar": str(tar)})
+    tar = archive(tmp_path / "both.tar", "micro", np.zeros(1, "int8"), "runtime/include/tilewright")
+    with pytest.raises(
+        server.ServerError, match=r"has runtime/include/tilewright/micro.h, which is a file of the project"
+    ):
+        micro.generate_project(template, lib, tmp_path / "three", {**standalone, "extra_files_tar": str(tar)})
+    tar = archive(tmp_path / "short.tar", "input_data", np.zeros(3, "int8"))
+    project = micro.generate_project(template, lib, tmp_path / "four", {**standalone, "extra_files_tar": str(tar)})
+    with pytest.raises(server.ServerError, match="input_data_has_the_bytes_of_the_input"):
+        project.build()
     project.close()
 
 

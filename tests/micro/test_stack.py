@@ -137,7 +137,7 @@ int main(void);
 static uint8_t memory[1024];
 static int32_t nothing(void** args) { return args == 0; }
 static const struct tw_rpc_function functions[] = {{"nothing", 0, nothing}};
-void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_log(const char* text, size_t length) { tw_program_log(text, length); }
 void tw_platform_abort(int32_t code) { (void)code; for (;;) {} }
 int main(void) {
   static const struct tw_rpc_program program = {functions, 0, memory, sizeof memory, 1u};

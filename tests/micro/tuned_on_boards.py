@@ -11,6 +11,7 @@ from tests.micro.boards import use_qemu
 from tilewright import autotvm, micro, te
 from tilewright.autotvm.measure import MeasureErrorNo
 from tilewright.micro.board import board
+from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.errors import MicroError
 
 NAME = "mps2_an500"
@@ -61,7 +62,7 @@ def test_tuning(tmp_path: Path) -> None:
     assert len(found) == 24 and all([result.error_no == 0 for _, result in found])
     costs = {given.config.index: result.costs[0] for given, result in found}
     assert max(costs.values()) > 1.2 * min(costs.values()) > 0
-    assert not micro.session.Session._open
+    assert not DebugSession._open
 
 
 def test_measurements_are_the_same_every_time() -> None:

@@ -1,5 +1,5 @@
 /* The UART of Arm's CMSDK, as boards of MPS2 and MPS3 have it. TW_SERIAL: its address. */
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #define STATE TW_REGISTER(0x04u)

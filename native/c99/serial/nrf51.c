@@ -1,5 +1,5 @@
 /* The UART of Nordic's nRF51. TW_SERIAL: its address. */
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #define RECEIVED TW_REGISTER(0x108u)

@@ -1,5 +1,5 @@
 /* A UART of the kind 16550, as QEMU's board for RISC-V has it. TW_SERIAL: its address; its registers are bytes. */
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #define BYTE(offset) (*(volatile uint8_t*)(uintptr_t)(TW_SERIAL + (offset)))

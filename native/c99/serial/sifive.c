@@ -1,5 +1,5 @@
 /* The UART of SiFive's FE310. TW_SERIAL: its address. */
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #define NOT_NOW 0x80000000u

@@ -1,5 +1,5 @@
 /* A USART of ST's STM32F4. TW_SERIAL: its address. Clock, pins and speed are the program's: before it begins, or in tw_platform_start. */
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #define STATE TW_REGISTER(0x00u)

@@ -83,14 +83,14 @@ static size_t take_size(void) {
 
 /* Whether a client may read and write so many bytes: of the memory for arrays, and of the model. */
 static int32_t allowed(uint64_t address, size_t size) {
-  const struct tw_rpc_model* model = program->model;
+  const struct tw_model* model = program->model;
   uintptr_t at = (uintptr_t)address;
   int32_t k;
   if (size == 0) return 1;
   if (address > UINTPTR_MAX) return 0;
   if (inside(at, size, pages.memory, pages.page * pages.count)) return 1;
   for (k = 0; model != 0 && k < model->inputs + model->outputs; ++k) {
-    const struct tw_rpc_value* v = &model->values[k];
+    const struct tw_model_value* v = &model->values[k];
     if (inside(at, size, v->data, tw_rpc_bytes(v->shape, v->rank, (uint32_t)v->bits * v->lanes))) return 1;
   }
   return 0;
@@ -392,21 +392,5 @@ void tw_rpc_serve(const struct tw_rpc_program* served) {
   }
 }
 
-void tw_rpc_log(const char* text, size_t length) { tw_wire_tell(LOG, text, length); }
-void tw_rpc_stop(const char* text, size_t length) { tw_wire_tell(STOPPED, text, length); }
-
-static void add(struct tw_rpc_text* text, char letter) {
-  if (text->length < sizeof text->text) text->text[text->length++] = letter;
-}
-
-void tw_rpc_tell(struct tw_rpc_text* text, const char* words, uint32_t number) {
-  static const char digits[] = "0123456789abcdef";
-  uint32_t shift = 32;
-  while (*words != 0) add(text, *words++);
-  add(text, '0');
-  add(text, 'x');
-  while (shift > 0) {
-    shift -= 4;
-    add(text, digits[number >> shift & 15u]);
-  }
-}
+void tw_program_log(const char* text, size_t length) { tw_wire_tell(LOG, text, length); }
+void tw_program_stop(const char* text, size_t length) { tw_wire_tell(STOPPED, text, length); }

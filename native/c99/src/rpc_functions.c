@@ -21,7 +21,7 @@ static struct evaluator {
 } evaluators[TW_RPC_EVALUATORS];
 
 void tw_rpc_forget(const struct tw_rpc_program* program) {
-  const struct tw_rpc_model* model = program->model;
+  const struct tw_model* model = program->model;
   int32_t k;
   memset(evaluators, 0, sizeof evaluators);
   /* Arrays that the session put in the places of inputs and outputs are gone. */
@@ -91,7 +91,7 @@ static int32_t call_function(const struct tw_rpc_function* f, struct tw_any* arg
 
 /* --- the model */
 
-static int32_t value_of(const struct tw_rpc_model* model, const struct tw_any* key, int32_t outputs) {
+static int32_t value_of(const struct tw_model* model, const struct tw_any* key, int32_t outputs) {
   int32_t first = outputs ? model->inputs : 0, count = outputs ? model->outputs : model->inputs, k;
   if (key->type == TW_INT || key->type == TW_BOOL) {
     return key->value.whole >= 0 && key->value.whole < count ? first + (int32_t)key->value.whole : -1;
@@ -102,9 +102,9 @@ static int32_t value_of(const struct tw_rpc_model* model, const struct tw_any* k
   return -1;
 }
 
-static size_t size_of(const struct tw_rpc_value* v) { return tw_rpc_bytes(v->shape, v->rank, (uint32_t)v->bits * v->lanes); }
+static size_t size_of(const struct tw_model_value* v) { return tw_rpc_bytes(v->shape, v->rank, (uint32_t)v->bits * v->lanes); }
 
-static int32_t same_kind(const struct tw_rpc_value* v, const struct tw_tensor* t) {
+static int32_t same_kind(const struct tw_model_value* v, const struct tw_tensor* t) {
   int32_t k;
   if (t->rank != v->rank || t->code != v->code || t->bits != v->bits || t->lanes != v->lanes) return 0;
   for (k = 0; k < v->rank; ++k) {
@@ -113,8 +113,8 @@ static int32_t same_kind(const struct tw_rpc_value* v, const struct tw_tensor* t
   return 1;
 }
 
-static int32_t method(const struct tw_rpc_model* model, uint32_t which, struct tw_any* args, int32_t count, struct tw_rpc_result* result) {
-  const struct tw_rpc_value* v;
+static int32_t method(const struct tw_model* model, uint32_t which, struct tw_any* args, int32_t count, struct tw_rpc_result* result) {
+  const struct tw_model_value* v;
   const struct tw_tensor* t = 0;
   int32_t k = -1;
   switch (which) {

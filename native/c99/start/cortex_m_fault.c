@@ -1,5 +1,5 @@
-/* A fault of firmware that serves sessions: the client is told the registers that say what it was, and the processor begins anew. */
-#include "tilewright/micro_rpc.h"
+/* A fault of firmware that talks over a line: it tells the registers that say what it was, and the processor begins anew. */
+#include "tilewright/micro_program.h"
 
 #define REGISTER(address) (*(volatile uint32_t*)(uintptr_t)(address))
 #define AIRCR REGISTER(0xE000ED0Cu)
@@ -17,15 +17,15 @@ void tw_fault_at(const uint32_t* frame);
 __attribute__((naked)) void tw_fault(void) { __asm__ volatile("mov r0, sp\n\tbl tw_fault_at"); }
 
 void tw_fault_at(const uint32_t* frame) {
-  struct tw_rpc_text text = {{0}, 0};
+  struct tw_text text = {{0}, 0};
   volatile uint32_t wait;
-  tw_rpc_tell(&text, "fault pc=", frame[6]);
+  tw_tell(&text, "fault pc=", frame[6]);
 #ifdef TW_FAULTS
-  tw_rpc_tell(&text, " cfsr=", CFSR);
-  tw_rpc_tell(&text, " hfsr=", HFSR);
-  tw_rpc_tell(&text, " address=", (CFSR & BUS_ADDRESS) != 0u ? BFAR : MMFAR);
+  tw_tell(&text, " cfsr=", CFSR);
+  tw_tell(&text, " hfsr=", HFSR);
+  tw_tell(&text, " address=", (CFSR & BUS_ADDRESS) != 0u ? BFAR : MMFAR);
 #endif
-  tw_rpc_stop(text.text, text.length);
+  tw_program_stop(text.text, text.length);
   for (wait = 0; wait < 100000u; ++wait) {
   }
   AIRCR = RESET;

@@ -19,7 +19,7 @@ from tilewright.runtime.device_api import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.micro.session import Session
+    from tilewright.micro.debug_session import DebugSession
 
 CPU = 1
 
@@ -28,12 +28,12 @@ class _Devices(DeviceAPI):
     """What the devices of all sessions can do."""
 
     def __init__(self) -> None:
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, DebugSession] = {}
         self.left: dict[int, set[int]] = {}
         """By device whose session has ended, the arrays that are still held: until they are gone, no other session gets its number."""
         self.lock = threading.Lock()
 
-    def session(self, device: Device) -> Session:
+    def session(self, device: Device) -> DebugSession:
         found = self.sessions.get(device.device_id)
         if found is None:
             raise MicroError(f"{device} has no session: it is closed, or was never open (tvm.micro.Session)")
@@ -83,7 +83,7 @@ class _Devices(DeviceAPI):
 _devices: _Devices | None = None
 
 
-def attach(session: Session) -> Device:
+def attach(session: DebugSession) -> Device:
     """The device of a session that has just begun."""
     global _devices
     if _devices is None:

@@ -17,6 +17,14 @@ class LinkError(MicroError):
     """Objects that cannot be placed: a symbol that nobody defines, a relocation that does not reach, a memory that is too small."""
 
 
+class NoRoom(LinkError):
+    """A section of a device's memory that is too small for something. missing: bytes."""
+
+    def __init__(self, message: str, missing: int) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 class ConnectionLost(MicroError, ConnectionError):
     """The debug connection was refused, broke, or speaks another language."""
 
@@ -59,5 +67,6 @@ __all__ = [
     "DeviceTimeout",
     "LinkError",
     "MicroError",
+    "NoRoom",
     "SessionTerminatedError",
 ]

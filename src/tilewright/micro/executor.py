@@ -9,8 +9,10 @@ import numpy as np
 
 from tilewright.micro import tasks
 from tilewright.micro.errors import MicroError
+from tilewright.micro.export.report import TensorPlace, listing, model_tensors
 from tilewright.micro.module import MicroModule
 from tilewright.runtime import NDArray, ndarray
+from tilewright.runtime.dtype import item_bytes, parse_dtype
 from tilewright.runtime.linking.symbols import CONSTANTS
 from tilewright.runtime.ndarray import numeric_array
 
@@ -26,14 +28,30 @@ class MicroExecutor:
         if facts is None:
             raise MicroError("the module holds functions of tvm.build; call them: module[name](...)")
         self.module, self.session, self.facts = module, module.session, facts
-        device = self.session.device
-        self.inputs = [self._empty(t) for t in facts["inputs"]]
-        self.outputs = [self._empty(t) for t in facts["outputs"]]
-        self.workspace: NDArray = ndarray.empty((max(int(facts["workspace_bytes"]), 1),), "uint8", device)
+        self._allocate(facts)
         self.names = [str(t["name"]) for t in facts["inputs"]]
         self.constants = module.image.symbols.get(CONSTANTS, 0)
         self.calls = [(k["symbol"], [self._address(*a) for a in k["args"]]) for k in facts["kernels"]]
         self._entry = facts.get("entry") if module.implements_function(str(facts.get("entry"))) else None
+
+    def _allocate(self, facts: Mapping[str, Any]) -> None:
+        """Inputs, outputs and workspace. Raises MemoryError, with what is missing and what is large, where the heap has no room."""
+        free = self.session.heap.free_bytes
+        arena = max(int(facts["workspace_bytes"]), 1)
+        try:
+            self.inputs = [self._empty(t) for t in facts["inputs"]]
+            self.outputs = [self._empty(t) for t in facts["outputs"]]
+            self.workspace: NDArray = ndarray.empty((arena,), "uint8", self.session.device)
+        except MemoryError as error:
+            given = [TensorPlace(str(t["name"]), "heap", 0, _bytes(t)) for t in (*facts["inputs"], *facts["outputs"])]
+            between = sorted([t for t in model_tensors(facts) if t.memory == "workspace"], key=lambda t: -t.size)[:4]
+            wanted = arena + sum([t.size for t in given])
+            self.inputs = self.outputs = []
+            raise MemoryError(
+                f"the arrays of the model do not fit on {self.session.board.name}: they take {wanted} bytes ({listing(given)}, and {arena}"
+                f" for what lies between kernels, of which the largest are {listing(between) or 'none'}), but {free} are free;"
+                f" {max(wanted - free, 1)} are missing. Smaller other sections make room (section_constraints)"
+            ) from error
 
     def _empty(self, tensor: Mapping[str, Any]) -> NDArray:
         return ndarray.empty(tuple(tensor["shape"]), tensor["dtype"], self.session.device)
@@ -100,6 +118,10 @@ class MicroExecutor:
         """The outputs for some inputs."""
         self.run(**inputs)
         return [o.numpy() for o in self.outputs]
+
+
+def _bytes(tensor: Mapping[str, Any]) -> int:
+    return int(np.prod(tensor["shape"], dtype=np.int64)) * item_bytes(parse_dtype(tensor["dtype"]))
 
 
 __all__ = ["MicroExecutor"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tilewright.micro.board import Board
-from tilewright.micro.errors import BoardError, LinkError
+from tilewright.micro.errors import BoardError, LinkError, NoRoom
 
 SECTIONS = ("code", "stack", "args", "workspace", "data", "heap")
 """The sections of a session. code: vectors, functions and constants, of the runtime and of modules; data: their variables; args: tasks and
@@ -95,7 +95,7 @@ class PageAllocator:
         return sum([size for _, size in self.free_runs])
 
     def allocate(self, size: int, alignment: int = 1) -> int:
-        """The address of `size` bytes. Raises LinkError where no piece is large enough."""
+        """The address of `size` bytes. Raises NoRoom where no piece is large enough."""
         pages = max(1, -(-size // self.page)) * self.page
         for k, (start, room) in enumerate(self.free_runs):
             at = -(-start // alignment) * alignment
@@ -105,9 +105,11 @@ class PageAllocator:
                 self.taken[at] = pages
                 return at
         largest = max([room for _, room in self.free_runs], default=0)
-        raise LinkError(
+        missing = pages - largest
+        raise NoRoom(
             f"the section {self.section.name!r} has no {size} bytes left: {self.free_bytes} of {self.section.size} are free, {largest} of"
-            " them in one piece"
+            f" them in one piece; {missing} bytes are missing",
+            missing,
         )
 
     def free(self, address: int) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.micro import tasks
+from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.device_runtime import objects_for
-from tilewright.micro.errors import LinkError, MicroError
+from tilewright.micro.errors import LinkError, MicroError, NoRoom
+from tilewright.micro.export.report import largest_constants, listing, model_tensors
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image
-from tilewright.micro.session import Session
 from tilewright.micro.tasks import PACKED_PREFIX
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.runtime import Module, NDArray
@@ -74,7 +75,11 @@ class MicroModule:
     """
 
     def __init__(
-        self, session: Session, image: Image, functions: Mapping[str, tuple[int, int]], facts: Mapping[str, Any] | None
+        self,
+        session: DebugSession,
+        image: Image,
+        functions: Mapping[str, tuple[int, int]],
+        facts: Mapping[str, Any] | None,
     ) -> None:
         self.session, self.image, self.facts = session, image, facts
         self._functions = {name: MicroFunction(self, name, *where) for name, where in functions.items()}
@@ -187,7 +192,7 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
     Raises MicroError where no such session is open, and for code of another processor; LinkError for symbols that neither the code nor the
     runtime defines, and where the board's memory is too small.
     """
-    session = config if isinstance(config, Session) else Session.current(config)
+    session = config if isinstance(config, DebugSession) else DebugSession.current(config)
     if isinstance(c_mod, ExecutorFactoryModule):
         return _model(session, c_mod)
     if not isinstance(c_mod, Module) or c_mod.source is None or not c_mod.source.has_objects:
@@ -205,7 +210,7 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
     return module
 
 
-def module_of(session: Session, objects: Sequence[ElfObject]) -> MicroModule:
+def module_of(session: DebugSession, objects: Sequence[ElfObject]) -> MicroModule:
     """Loads the packed functions of objects. Raises LinkError where there are none, and as `create_micro_mod` does."""
     roots = list(dict.fromkeys([
         s.name for o in objects for s in o.symbols if s.is_global and s.is_function and s.section >= 0 and s.name.startswith(PACKED_PREFIX)
@@ -217,7 +222,7 @@ def module_of(session: Session, objects: Sequence[ElfObject]) -> MicroModule:
     return MicroModule(session, image, functions, None)
 
 
-def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
+def _model(session: DebugSession, lib: ExecutorFactoryModule) -> MicroModule:
     """A model of relay.build on a device: its kernels, its entry, its constants."""
     if lib.unpacked:
         raise MicroError(
@@ -228,7 +233,15 @@ def _model(session: Session, lib: ExecutorFactoryModule) -> MicroModule:
     defined = {s.name for o in objects for s in o.symbols if s.is_global and s.section >= 0}
     kernels = list(dict.fromkeys([k["symbol"] for k in facts["kernels"]]))
     roots = [name for name in [*kernels, facts.get("entry"), CONSTANTS] if name in defined]
-    image = session.load(objects, roots)
+    try:
+        image = session.load(objects, roots)
+    except NoRoom as error:
+        constants = listing(largest_constants(model_tensors(facts)))
+        raise NoRoom(
+            f"the model does not fit on {session.board.name}: {error}; {facts['constants_bytes']} bytes are constants, of which the largest"
+            f" are {constants or 'none'}",
+            error.missing,
+        ) from error
     functions = {name: (image.symbols[name], tasks.KERNEL) for name in roots if name != CONSTANTS}
     if lib.target.kind.name == "c":
         for kernel in facts["kernels"]:

@@ -88,7 +88,16 @@ class GeneratedProject:
             raise TemplateProjectError(
                 "this is a template, which is neither built nor flashed; generate_project makes a project of it"
             )
-        self.options: dict[str, Any] = dict(options or {})
+        self._options: dict[str, Any] = dict(options or {})
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of all that is done with it."""
+        return self._options
+
+    @options.setter
+    def options(self, options: Mapping[str, Any]) -> None:
+        self._options = dict(options)
 
     def _given(self, method: str) -> dict[str, Any]:
         """The options that a method takes. Raises MicroError for options that the project has not."""
@@ -161,6 +170,9 @@ class TemplateProject:
         """Makes a project of a package in the model library format, in a new folder."""
         given = dict(options or {})
         self._check(given)
+        paths = [o.name for o in self._info.project_options if o.type == "path" and given.get(o.name) is not None]
+        # The server works in another folder.
+        given |= {name: os.fspath(Path(given[name]).resolve()) for name in paths}
         folder = Path(project_dir).resolve()
         self._client.generate_project(
             Path(model_library_format_path).resolve(), get_standalone_crt_dir(), folder, given

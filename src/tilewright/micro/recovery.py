@@ -13,7 +13,7 @@ from tilewright.micro.tasks import PACKED_PREFIX
 from tilewright.runtime.errors import error_class
 
 if TYPE_CHECKING:
-    from tilewright.micro.session import Session
+    from tilewright.micro.debug_session import DebugSession
 
 RECOVERS_IN = 1.0
 """Seconds that a handler of faults has to return."""
@@ -28,7 +28,7 @@ THUMB = 0x01000000
 class Recovery:
     """The errors of runs. Each method returns the error to raise; after it the device is ready for the next call."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DebugSession) -> None:
         self.session = session
 
     def late(self, seconds: float) -> MicroError:

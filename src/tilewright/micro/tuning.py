@@ -15,11 +15,11 @@ import numpy as np
 
 from tilewright.autotvm.measure.building import BuildResult, LocalBuilder, failed
 from tilewright.autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, Runner
+from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.device import configuration
 from tilewright.micro.device_runtime import objects_for
 from tilewright.micro.errors import ConnectionLost, DeviceTimeout, LinkError, MicroError
 from tilewright.micro.module import module_of
-from tilewright.micro.session import Session
 from tilewright.runtime import NDArray, ndarray
 
 
@@ -114,7 +114,7 @@ class _Board:
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.session: Session | None = None
+        self.session: DebugSession | None = None
         self.arrays: dict[Any, list[NDArray]] = {}
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class _Board:
     def measure(self, built: BuildResult, number: int, repeat: int, values: Sequence[Any] | None) -> Sequence[float]:
         """Seconds of a call, by the device's clock, so many times."""
         if self.session is None:
-            self.session = Session(self.config)
+            self.session = DebugSession(self.config)
             self.session.__enter__()
         session = self.session
         with tarfile.open(built.filename) as tar:

@@ -1,21 +1,15 @@
 /* A server for microcontrollers: a session of remote procedure calls over a line of bytes, such as a serial port. Static memory only.
  *
- * A program brings the line (tw_platform_read, tw_platform_write), memory for arrays, and tables of its functions and its model, and calls
- * tw_rpc_serve, which does not return. */
+ * A program brings the line, memory for arrays, and tables of its functions and its model (micro_program.h), and calls tw_rpc_serve, which
+ * does not return. */
 #ifndef TILEWRIGHT_MICRO_RPC_H_
 #define TILEWRIGHT_MICRO_RPC_H_
 
-#include "tilewright/micro.h"
+#include "tilewright/micro_program.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* --- what the platform brings */
-
-/* The next byte of the line; -1 where none has come yet. */
-int32_t tw_platform_read(void);
-void tw_platform_write(const uint8_t* data, size_t size);
 
 /* --- values, as compiled code takes them */
 
@@ -53,27 +47,9 @@ struct tw_rpc_function {
   tw_rpc_packed packed;
   tw_kernel kernel;
 };
-/* An input or output of a model, and its memory. */
-struct tw_rpc_value {
-  const char* name;
-  const char* dtype;
-  void* data;
-  const int64_t* shape;
-  int32_t rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-};
-/* A model: its inputs, then its outputs; run takes the addresses of all of them, which `at` has room for. */
-struct tw_rpc_model {
-  const char* name;
-  const struct tw_rpc_value* values;
-  void** at;
-  tw_kernel run;
-  int32_t inputs, outputs;
-};
 struct tw_rpc_program {
   const struct tw_rpc_function* functions;
-  const struct tw_rpc_model* model; /* 0: none */
+  const struct tw_model* model; /* 0: none */
   uint8_t* memory;                  /* of the arrays that a client allocates */
   size_t memory_size;
   uint32_t function_count;
@@ -81,19 +57,6 @@ struct tw_rpc_program {
 
 /* Serves clients, one after the other. */
 void tw_rpc_serve(const struct tw_rpc_program* program);
-/* Sends a text to the client, at any time during a session. */
-void tw_rpc_log(const char* text, size_t length);
-/* Tells the client that the processor stops, and why. */
-void tw_rpc_stop(const char* text, size_t length);
-
-/* A text with numbers in it, of which what has no room is left out. */
-struct tw_rpc_text {
-  char text[128];
-  size_t length;
-};
-/* Adds words, and behind them a number in base 16. */
-void tw_rpc_tell(struct tw_rpc_text* text, const char* words, uint32_t number);
-
 /* --- below: pieces of messages on the line (wire.c) */
 
 /* Bytes of a message that a frame holds, at most. */

@@ -86,7 +86,7 @@ class Report:
         for p in image.places:
             if p.kind in ("text", "rodata"):
                 by_object[p.object] = by_object.get(p.object, 0) + p.size
-        self.tensors = _tensors(facts)
+        self.tensors = model_tensors(facts)
         self.workspace = int(facts["workspace_bytes"])
         self.kernels = [str(k["name"]) for k in facts["kernels"]]
         self.operators = []
@@ -180,13 +180,12 @@ class Report:
                     f"  place the {pool} ({size} bytes) in {roomy[0].name}: pools={{{pool!r}: {roomy[0].name!r}}}"
                 )
         if "workspace" in usage.parts and self.kernels:
-            listed = ", ".join([f"{t.name} ({t.size})" for t in self.live(self.peak)[:4]])
+            listed = listing(self.live(self.peak)[:4])
             lines.append(
                 f"  the workspace is largest at {self.kernels[self.peak]}: {listed}; smaller inputs, or int8, make it smaller"
             )
         if "constants" in usage.parts:
-            constants = sorted([t for t in self.tensors if t.memory == "constants"], key=lambda t: -t.size)[:3]
-            listed = ", ".join([f"{t.name} ({t.size})" for t in constants])
+            listed = listing(largest_constants(self.tensors))
             lines.append(
                 f"  the largest constants are {listed}; in int8 (relay.quantize) those of float32 take a quarter"
             )
@@ -258,7 +257,7 @@ class Report:
         }  # fmt: skip
 
 
-def _tensors(facts: Mapping[str, Any]) -> list[TensorPlace]:
+def model_tensors(facts: Mapping[str, Any]) -> list[TensorPlace]:
     """The tensors of a model: constants, and values of the workspace with the operators between which they live."""
     sizes: dict[int, int] = {}
     for k in facts["kernels"]:
@@ -287,6 +286,16 @@ def _tensors(facts: Mapping[str, Any]) -> list[TensorPlace]:
     return [*found, *values]
 
 
+def largest_constants(tensors: Sequence[TensorPlace]) -> list[TensorPlace]:
+    """The three largest constants of a model."""
+    return sorted([t for t in tensors if t.memory == "constants"], key=lambda t: -t.size)[:3]
+
+
+def listing(tensors: Sequence[TensorPlace]) -> str:
+    """Tensors with their bytes, as messages have them."""
+    return ", ".join([f"{t.name} ({t.size})" for t in tensors])
+
+
 def check_pools(board: Board, pools: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """The memories of pools by name. Raises BoardError for pools and memories that there are none of, and for a workspace in flash."""
     given = dict(pools) if isinstance(pools, Mapping) else dict.fromkeys(pools, board.data.name)
@@ -298,4 +307,6 @@ def check_pools(board: Board, pools: Sequence[str] | Mapping[str, str]) -> dict[
     return given
 
 
-__all__ = ["DoesNotFit", "Operator", "Report", "TensorPlace", "Usage", "check_pools"]
+__all__ = [
+    "DoesNotFit", "Operator", "Report", "TensorPlace", "Usage", "check_pools", "largest_constants", "listing", "model_tensors",
+]  # fmt: skip

@@ -357,11 +357,14 @@ def default_project_options(**kw: Mapping[str, Any]) -> list[ProjectOption]:
     """The options that most projects have. kw: by name of one, attributes to replace."""
     options = [
         ProjectOption("verbose", None, False, "bool", None, ("generate_project", "build", "flash"), "Print what the build says."),
-        ProjectOption("project_type", ("host_driven",), "host_driven", "str", None, MADE, "What the firmware does."),
+        ProjectOption("project_type", ("host_driven", "aot_standalone"), "host_driven", "str", None, MADE,
+            "What the firmware does: it serves sessions, or runs its model when a line of words asks for it."),
         ProjectOption("board", required=MADE, help="The board."),
         ProjectOption("workspace_size_bytes", None, None, "int", None, MADE, "Memory for temporaries of kernels, in bytes."),
         ProjectOption("warning_as_error", None, True, "bool", None, MADE, "Whether warnings are errors."),
-        ProjectOption("compile_definitions", None, None, "str", None, MADE, "Macros: -DNAME=VALUE, separated by spaces."),
+        ProjectOption("compile_definitions", None, None, "str", None, MADE, "Macros: -DNAME=VALUE, a list, or separated by spaces."),
+        ProjectOption("extra_files_tar", None, None, "path", None, MADE,
+            "An archive of files for the project; of its input_data.h firmware without a client takes the input."),
     ]  # fmt: skip
     unknown = kw.keys() - {o.name for o in options}
     if unknown:

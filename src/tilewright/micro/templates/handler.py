@@ -6,20 +6,24 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tilewright.micro.project_api import server
 from tilewright.micro.project_api.server import ProjectOption, ServerError, ServerInfo, TransportTimeouts
-from tilewright.micro.templates.program import Program, read_program
+from tilewright.micro.templates.program import INPUT_DATA, Program, read_program
 from tilewright.micro.transport.base import Transport
 
 MODEL, OPTIONS, SCRIPT = "model.tar", "options.json", "microtvm_api_server.py"
 """Files of a project: the package that it was made of, the options that it was made with, its server."""
 TIMEOUTS = TransportTimeouts(0.5, 10.0, 60.0)
-RPC = ("src/runtime.c", "src/pages.c", "src/platform.c", "src/wire.c", "src/rpc.c", "src/rpc_functions.c")
-"""The sources of the runtime that firmware with the server of sessions needs, besides the functions of string.h."""
+HOST_DRIVEN, STANDALONE = "host_driven", "aot_standalone"
+"""What firmware does (the option project_type): it serves sessions, or runs its model when a line of words asks for it."""
+RPC = ("src/runtime.c", "src/pages.c", "src/platform.c", "src/wire.c", "src/rpc.c", "src/rpc_functions.c", "src/tell.c")
+SOURCES = {HOST_DRIVEN: RPC, STANDALONE: ("src/runtime.c", "src/platform.c", "src/tell.c", "src/standalone.c")}
+"""The sources of the runtime that firmware needs, besides the functions of string.h."""
 
 SERIAL_OPTIONS = (
     ProjectOption("serial_port", None, None, "str", None, ("flash", "open_transport"), "The port that the board is at: /dev/ttyACM0."),
@@ -33,6 +37,8 @@ class TemplateHandler(server.ProjectAPIHandler):
 
     platform_name = ""
     options: Sequence[ProjectOption] = ()
+    to_root = ""
+    """The path from the file with the program's tables to the project's folder."""
 
     def __init__(self, script: str | os.PathLike[str]) -> None:
         self.folder = Path(script).resolve().parent
@@ -74,8 +80,17 @@ class TemplateHandler(server.ProjectAPIHandler):
         if project_dir.exists():
             raise ServerError(f"{project_dir} is there already; a project is made in a new folder")
         chosen = self.checked("generate_project", options)
-        program = read_program(model_library_format_path)
+        extra = extra_files(chosen["extra_files_tar"])
+        header = next((path for path in extra if PurePosixPath(path).name == INPUT_DATA), None)
+        standalone = chosen["project_type"] == STANDALONE
+        program = read_program(
+            model_library_format_path, standalone, f"{self.to_root}{header}" if header and standalone else ""
+        )
         files = self.files(program, standalone_crt_dir, chosen)
+        both = sorted(extra.keys() & files.keys())
+        if both:
+            raise ServerError(f"{chosen['extra_files_tar']} has {both[0]}, which is a file of the project")
+        files |= extra
         project_dir.mkdir(parents=True)
         shutil.copy(model_library_format_path, project_dir / MODEL)
         shutil.copy(self.script, project_dir / SCRIPT)
@@ -145,6 +160,22 @@ class TemplateHandler(server.ProjectAPIHandler):
         self._open().write(data, timeout_sec)
 
 
+def extra_files(archive: str | None) -> dict[str, str | bytes]:
+    """The files of an archive, by their paths in the project. Raises ServerError where it cannot be read, and for paths outside."""
+    if archive is None:
+        return {}
+    try:
+        with tarfile.open(archive) as tar:
+            opened = {os.path.normpath(m.name): tar.extractfile(m) for m in tar if m.isfile()}
+            found: dict[str, str | bytes] = {path: file.read() for path, file in opened.items() if file is not None}
+    except (OSError, tarfile.TarError) as error:
+        raise ServerError(f"extra_files_tar: {archive} cannot be read: {error}") from error
+    outside = [path for path in found if path.startswith((os.sep, os.pardir))]
+    if outside:
+        raise ServerError(f"extra_files_tar: {archive} has {outside[0]}, which is outside of the project")
+    return found
+
+
 def serial_line(options: Mapping[str, Any]) -> Transport:
     """The serial port that the options name. Raises ServerError where they name none."""
     from tilewright.micro.transport.serial import SerialTransport
@@ -158,6 +189,8 @@ def serial_line(options: Mapping[str, Any]) -> Transport:
 def _value(option: ProjectOption, value: Any) -> Any:
     """A value of an option; text, as command lines have it, becomes a number or a truth value. Raises ServerError."""
     given = value
+    if option.type == "str" and isinstance(value, list):
+        value = " ".join(map(str, value))
     if option.type == "bool" and isinstance(value, str):
         value = {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
     if option.type == "int" and isinstance(value, str) and value.lstrip("-").isdecimal():
@@ -190,10 +223,14 @@ def macros(options: Mapping[str, Any], own: Sequence[str] = ()) -> list[str]:
 
 
 __all__ = [
+    "HOST_DRIVEN",
     "RPC",
     "SERIAL_OPTIONS",
+    "SOURCES",
+    "STANDALONE",
     "TIMEOUTS",
     "TemplateHandler",
+    "extra_files",
     "macros",
     "model_texts",
     "runtime_texts",

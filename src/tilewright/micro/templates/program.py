@@ -1,5 +1,5 @@
-"""The part of firmware that knows the model: tables of functions and of a model for the server of sessions, in C, of a package in the model
-library format."""
+"""The part of firmware that knows the model: tables of functions and of a model, in C, of a package in the model library format; for the
+server of sessions, or for a program that takes commands in words."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ PACKED = "__tvm_ffi_"
 """What symbols of packed functions begin with."""
 
 
+INPUT_DATA = "input_data.h"
+"""The header with the values of the first input of a program without a client: an array `input_data`."""
 REGISTERS = b"TVMBackendRegisterSystemLibSymbol"
 """What the file of a system library calls that tells the runtime of its functions. Firmware has tables of them instead."""
 
@@ -33,8 +35,11 @@ class Program(NamedTuple):
     target: str
 
 
-def read_program(package: str | os.PathLike[str]) -> Program:
-    """The program of a package. Raises MicroError for packages of several models, and TVMError for those of another version."""
+def read_program(package: str | os.PathLike[str], standalone: bool = False, given: str = "") -> Program:
+    """The program of a package. standalone: without a client; given: the path by which it includes INPUT_DATA, "" where there is none.
+
+    Raises MicroError for packages of several models, of none for a program without a client, and TVMError for those of another version.
+    """
     metadata = package_metadata(package)
     if metadata is None:
         raise MicroError(f"{os.fspath(package)} has no {METADATA_FILE}: it is no package in the model library format")
@@ -66,7 +71,20 @@ def read_program(package: str | os.PathLike[str]) -> Program:
         else:
             model = _model(name, json.loads(found[f"executor-config/aot/{name}.json"]), files)
     target = str(next(iter(modules.values()))["target"][0])
-    return Program(files, flags.split(), _text(functions, model), target)
+    if standalone:
+        if not model:
+            raise MicroError(
+                f"{os.fspath(package)}: a program without a client runs a model that was compiled ahead of time, and the package has none"
+            )
+        text = _standalone(model, sum([len(m["inputs"]) for m in _models(modules, found)]), given)
+    else:
+        text = _text(functions, model)
+    return Program(files, flags.split(), text, target)
+
+
+def _models(modules: Mapping[str, Any], found: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    paths = [f"executor-config/aot/{name}.json" for name in modules]
+    return [json.loads(found[path]) for path in paths if path in found]
 
 
 def _kernels(graph: bytes) -> list[str]:
@@ -88,10 +106,23 @@ def _text(functions: Mapping[str, str], model: str) -> str:
         '#include "tilewright/micro_rpc.h"', *declared,
         "static const struct tw_rpc_function functions[] = {", *(rows or ["  {0, 0, 0},"]), "};",
         model,
-        "void tw_program_serve(uint8_t* memory, size_t size);",
         "void tw_program_serve(uint8_t* memory, size_t size) {",
         f"  const struct tw_rpc_program program = {{functions, {'&model' if model else '0'}, memory, size, {len(rows)}u}};",
         "  tw_rpc_serve(&program);", "}", "",
+    ])  # fmt: skip
+
+
+def _standalone(model: str, inputs: int, given: str) -> str:
+    """C text of a program that runs its model at a command."""
+    values = ["input_data" if given and k == 0 else "0" for k in range(inputs)]
+    checked = "input_data_has_the_bytes_of_the_input"
+    return "\n".join([
+        "/* The model, and the values of its inputs. */",
+        '#include "tilewright/micro_program.h"', *([f'#include "{given}"'] if given else []), model,
+        *([f"typedef char {checked}[sizeof input_data == sizeof data_0 ? 1 : -1];"] if given else []),
+        f"static const void* const given[] = {{{', '.join(values) or '0'}}};",
+        "void tw_program_serve(uint8_t* memory, size_t size) {", "  (void)memory;", "  (void)size;",
+        "  tw_standalone_serve(&model, given);", "}", "",
     ])  # fmt: skip
 
 
@@ -122,9 +153,9 @@ def _model(name: str, facts: Mapping[str, Any], files: dict[str, bytes]) -> str:
         lines += _run_entry(facts)
     return "\n".join([
         *lines,
-        "static const struct tw_rpc_value values[] = {", *rows, "};",
+        "static const struct tw_model_value values[] = {", *rows, "};",
         f"static void* at[] = {{{', '.join(places)}}};",
-        f'static const struct tw_rpc_model model = {{"{name}", values, at, run, {inputs}, {outputs}}};',
+        f'static const struct tw_model model = {{"{name}", values, at, run, {inputs}, {outputs}}};',
     ])  # fmt: skip
 
 
@@ -163,4 +194,4 @@ def _run_entry(facts: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-__all__ = ["PACKED", "Program", "read_program"]
+__all__ = ["INPUT_DATA", "PACKED", "Program", "read_program"]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ from tilewright.micro.board import board as board_of
 from tilewright.micro.board import known_boards
 from tilewright.micro.errors import MicroError
 from tilewright.micro.package_format import package_metadata
+from tilewright.micro.project_api.server import IoTimeoutError
 from tilewright.micro.standalone import MicroTVMTemplateProject, get_microtvm_template_projects
+from tilewright.micro.transport.base import Transport
 from tilewright.target import Target
 from tilewright.target import micro as micro_target
 
 TIMEOUT_SEC = 10
 """Seconds that a device has to answer, in tests."""
+AGAIN = 0.5
+"""Seconds after which firmware that may not have begun yet is asked again."""
 
 
 def get_supported_platforms() -> list[str]:
@@ -92,6 +97,31 @@ def create_header_file(
     tar_file.addfile(info, io.BytesIO(text))
 
 
+def aot_transport_init_wait(transport: Transport) -> None:
+    """Waits for firmware without a client (the project type aot_standalone): asks it until it answers, for TIMEOUT_SEC at most. Raises
+    IoTimeoutError where it does not."""
+    until = time.monotonic() + TIMEOUT_SEC
+    while True:
+        transport.write(b"init%", timeout_sec=TIMEOUT_SEC)
+        try:
+            aot_transport_find_message(transport, "wakeup", timeout_sec=AGAIN)
+            return
+        except IoTimeoutError:
+            if time.monotonic() > until:
+                raise
+
+
+def aot_transport_find_message(transport: Transport, expression: str, timeout_sec: float) -> str:
+    """The next line of a device that has an expression in it, with its end. Raises IoTimeoutError where none comes in time."""
+    until, line = time.monotonic() + timeout_sec, b""
+    while True:
+        line += transport.read(1, timeout_sec=max(0.0, until - time.monotonic()))
+        if line.endswith(b"\n"):
+            text, line = line.decode(errors="replace"), b""
+            if expression in text:
+                return text
+
+
 def get_conv2d_relay_module() -> IRModule:
     """A convolution of int8: data (1, 3, 64, 64), weight (8, 3, 5, 5), padding 2, to int32."""
     data = relay.var("data", shape=(1, 3, 64, 64), dtype="int8")
@@ -101,6 +131,6 @@ def get_conv2d_relay_module() -> IRModule:
 
 
 __all__ = [
-    "TIMEOUT_SEC", "check_tune_log", "create_header_file", "get_conv2d_relay_module", "get_supported_boards", "get_supported_platforms",
-    "get_target", "mlf_extract_workspace_size_bytes",
+    "TIMEOUT_SEC", "aot_transport_find_message", "aot_transport_init_wait", "check_tune_log", "create_header_file",
+    "get_conv2d_relay_module", "get_supported_boards", "get_supported_platforms", "get_target", "mlf_extract_workspace_size_bytes",
 ]  # fmt: skip

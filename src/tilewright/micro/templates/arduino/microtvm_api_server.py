@@ -1,4 +1,4 @@
-"""Projects for the Arduino IDE: a sketch, which `arduino-cli` builds and flashes. It serves sessions over the serial port."""
+"""Projects for the Arduino IDE: a sketch, which `arduino-cli` builds and flashes. It talks over the serial port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Any
 
 from tilewright.micro.project_api import server
 from tilewright.micro.project_api.server import MADE, ProjectOption, ServerError, default_project_options
-from tilewright.micro.templates.handler import RPC, SERIAL_OPTIONS, TemplateHandler, macros, runtime_texts, serial_line
+from tilewright.micro.templates.handler import (
+    SERIAL_OPTIONS,
+    SOURCES,
+    TemplateHandler,
+    macros,
+    runtime_texts,
+    serial_line,
+)
 from tilewright.micro.templates.program import Program
 from tilewright.micro.transport.base import Transport
 
@@ -20,7 +27,7 @@ _INCLUDE = re.compile(r'(#include\s+)["<]tilewright/([\w.]+)[">]')
 class Handler(TemplateHandler):
     """The firmware is a sketch. The IDE knows no folders of headers: all sources and headers lie in one."""
 
-    platform_name = "arduino"
+    platform_name, to_root = "arduino", "../"
     options = (
         *default_project_options(board={"help": "The board, as arduino-cli calls it: PACKAGE:ARCHITECTURE:BOARD."}),
         ProjectOption("memory_size_bytes", None, None, "int", None, MADE, "Memory for arrays, in bytes."),
@@ -38,7 +45,11 @@ class Handler(TemplateHandler):
             "#endif", "",
         ])  # fmt: skip
         sources = {
-            **{p: d for p, d in runtime_texts(runtime, RPC).items() if "/freestanding/" not in p},
+            **{
+                p: d
+                for p, d in runtime_texts(runtime, SOURCES[options["project_type"]]).items()
+                if "/freestanding/" not in p
+            },
             **program.files,
             "program.c": program.text,
         }

@@ -1,5 +1,5 @@
-// Serves sessions over the serial port. The model and the server are in src.
-#include "src/micro_rpc.h"
+// Talks over the serial port. The model, and what answers, are in src.
+#include "src/micro_program.h"
 
 #ifndef TW_TEMPORARIES
 #define TW_TEMPORARIES 1024u
@@ -12,7 +12,6 @@ static uint8_t temporaries[TW_TEMPORARIES] __attribute__((aligned(16)));
 static uint8_t memory[TW_MEMORY] __attribute__((aligned(16)));
 
 extern "C" {
-void tw_program_serve(uint8_t* memory, size_t size);
 
 int32_t tw_platform_read(void) {
   int found = Serial.read();
@@ -31,12 +30,12 @@ uint64_t tw_platform_ticks(void) {
 }
 
 uint32_t tw_platform_ticks_per_second(void) { return 1000000u; }
-void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_log(const char* text, size_t length) { tw_program_log(text, length); }
 
 void tw_platform_abort(int32_t code) {
   static const char text[] = "the program gave up (tw_platform_abort)";
   (void)code;
-  tw_rpc_stop(text, sizeof text - 1);
+  tw_program_stop(text, sizeof text - 1);
   for (;;) yield();
 }
 }

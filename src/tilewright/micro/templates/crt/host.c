@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 
 #ifndef TW_TEMPORARIES
 #define TW_TEMPORARIES 4194304u
@@ -21,7 +21,6 @@ static struct {
   size_t begin, end, waiting;
 } line;
 
-void tw_program_serve(uint8_t* memory, size_t size);
 
 static void flush(void) {
   size_t sent = 0;
@@ -61,12 +60,12 @@ uint64_t tw_platform_ticks(void) {
 }
 
 uint32_t tw_platform_ticks_per_second(void) { return 1000000000u; }
-void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_log(const char* text, size_t length) { tw_program_log(text, length); }
 
 void tw_platform_abort(int32_t code) {
   static const char text[] = "the program gave up (tw_platform_abort)";
   (void)code;
-  tw_rpc_stop(text, sizeof text - 1);
+  tw_program_stop(text, sizeof text - 1);
   flush();
   exit(1);
 }

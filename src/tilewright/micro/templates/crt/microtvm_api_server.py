@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.micro.device_runtime import WARNINGS
 from tilewright.micro.project_api import server
 from tilewright.micro.project_api.server import ProjectOption, ServerError, default_project_options
-from tilewright.micro.templates.handler import RPC, TemplateHandler, macros, model_texts, runtime_texts
+from tilewright.micro.templates.handler import SOURCES, TemplateHandler, macros, model_texts, runtime_texts
 from tilewright.micro.templates.program import Program
 from tilewright.micro.transport.base import Transport
 from tilewright.micro.transport.subprocess import SubprocessTransport
@@ -56,16 +56,16 @@ class Handler(TemplateHandler):
     )  # fmt: skip
 
     def files(self, program: Program, runtime: Path, options: Mapping[str, Any]) -> dict[str, str | bytes]:
-        size = options["memory_size_bytes"]
+        size, sources = options["memory_size_bytes"], SOURCES[options["project_type"]]
         defines = macros(options, ["-DTW_WIRE_PIECE=8192u", *([f"-DTW_MEMORY={size}u"] if size is not None else [])])
         warnings = [w for w in WARNINGS if w != "-Werror" or options["warning_as_error"]]
         makefile = MAKEFILE.format(
             compiler=" ".join(compiler_command("c")), warnings=" ".join(warnings), defines=" ".join(defines),
-            runtime=" ".join([f"runtime/{f}" for f in RPC]), flags=" ".join(program.flags),
+            runtime=" ".join([f"runtime/{f}" for f in sources]), flags=" ".join(program.flags),
         )  # fmt: skip
         host = (self.folder / "host.c").read_text()
         own = {"Makefile": makefile, "main.c": program.text, "host.c": host}
-        return {**own, **model_texts(program), **runtime_texts(runtime, RPC)}
+        return {**own, **model_texts(program), **runtime_texts(runtime, sources)}
 
     def build(self, options: Mapping[str, Any]) -> None:
         self.run(["make", "-j", str(os.cpu_count() or 1)], self.checked("build", options), "make")

@@ -1,5 +1,5 @@
-/* Firmware that serves sessions over a serial port of a board. Arrays lie in what the program leaves of the memory for data. */
-#include "tilewright/micro_rpc.h"
+/* Firmware that talks over a serial port of a board. Arrays lie in what the program leaves of the memory for data. */
+#include "tilewright/micro_program.h"
 #include "tilewright/micro_serial.h"
 
 #ifndef TW_TEMPORARIES
@@ -9,15 +9,14 @@
 extern uint8_t tw_heap_start[], tw_heap_end[];
 static uint8_t temporaries[TW_TEMPORARIES] __attribute__((aligned(16)));
 
-void tw_program_serve(uint8_t* memory, size_t size);
 int main(void);
 
-void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_log(const char* text, size_t length) { tw_program_log(text, length); }
 
 void tw_platform_abort(int32_t code) {
   static const char text[] = "the program gave up (tw_platform_abort)";
   (void)code;
-  tw_rpc_stop(text, sizeof text - 1);
+  tw_program_stop(text, sizeof text - 1);
   for (;;) {
   }
 }

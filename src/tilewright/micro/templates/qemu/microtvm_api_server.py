@@ -1,4 +1,4 @@
-"""Projects for boards that QEMU emulates: the firmware serves sessions over the board's serial port."""
+"""Projects for boards that QEMU emulates: the firmware talks over the board's serial port."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tilewright.micro.export.makefile import makefile, model_flags
 from tilewright.micro.linker_script import linker_script
 from tilewright.micro.project_api import server
 from tilewright.micro.project_api.server import ProjectOption, ServerError, default_project_options
-from tilewright.micro.templates.handler import RPC, TemplateHandler, macros, model_texts, runtime_texts
+from tilewright.micro.templates.handler import SOURCES, TemplateHandler, macros, model_texts, runtime_texts
 from tilewright.micro.templates.program import Program
 from tilewright.micro.transport.base import Transport
 from tilewright.micro.transport.subprocess import SubprocessTransport
 from tilewright.support import linker
 
-FIRMWARE = (*RPC, "src/memory.c", "start/firmware.c")
+FIRMWARE = ("src/memory.c", "start/firmware.c")
 STACK = 4096
 """Bytes of stack, or an eighth of a small memory."""
 BOARDS = tuple([name for name in known_boards() if (b := board(name)).qemu is not None and b.serial is not None])
@@ -43,7 +43,7 @@ class Handler(TemplateHandler):
         found = board(options["board"])
         assert found.serial is not None
         start = [start_file(found), f"start/{found.architecture}_fault.c"]
-        sources = [*FIRMWARE, f"serial/{found.serial.driver}.c", *start]
+        sources = [*SOURCES[options["project_type"]], *FIRMWARE, f"serial/{found.serial.driver}.c", *start]
         small = found.data.size <= 1 << 16
         sizes = ["-DTW_WIRE_PIECE=256u", "-DTW_RPC_PAGE=32u"] if small else []
         port = [f"-DTW_SERIAL={found.serial.address:#x}u"]

@@ -1,10 +1,10 @@
-/* Firmware for Zephyr: serves sessions over the board's console port, which the program has for itself. */
+/* Firmware for Zephyr: talks over the board's console port, which the program has for itself. */
 #include <zephyr/device.h>
 #include <zephyr/drivers/uart.h>
 #include <zephyr/kernel.h>
 #include <zephyr/sys/reboot.h>
 
-#include "tilewright/micro_rpc.h"
+#include "tilewright/micro_program.h"
 
 #ifndef TW_TEMPORARIES
 #define TW_TEMPORARIES 1024u
@@ -17,7 +17,6 @@ static const struct device* const port = DEVICE_DT_GET(DT_CHOSEN(zephyr_console)
 static uint8_t temporaries[TW_TEMPORARIES] __attribute__((aligned(64)));
 static uint8_t memory[TW_MEMORY] __attribute__((aligned(64)));
 
-void tw_program_serve(uint8_t* memory, size_t size);
 
 int32_t tw_platform_read(void) {
   unsigned char found;
@@ -31,12 +30,12 @@ void tw_platform_write(const uint8_t* data, size_t size) {
 
 uint64_t tw_platform_ticks(void) { return k_uptime_ticks() * (uint64_t)k_ticks_to_cyc_floor32(1u); }
 uint32_t tw_platform_ticks_per_second(void) { return (uint32_t)CONFIG_SYS_CLOCK_TICKS_PER_SEC * k_ticks_to_cyc_floor32(1u); }
-void tw_platform_log(const char* text, size_t length) { tw_rpc_log(text, length); }
+void tw_platform_log(const char* text, size_t length) { tw_program_log(text, length); }
 
 void tw_platform_abort(int32_t code) {
   static const char text[] = "the program gave up (tw_platform_abort)";
   (void)code;
-  tw_rpc_stop(text, sizeof text - 1);
+  tw_program_stop(text, sizeof text - 1);
   sys_reboot(SYS_REBOOT_COLD);
 }
 
@@ -45,7 +44,7 @@ void k_sys_fatal_error_handler(unsigned int reason, const struct arch_esf* frame
   static const char text[] = "a fault, or a failed check of Zephyr's";
   (void)reason;
   (void)frame;
-  tw_rpc_stop(text, sizeof text - 1);
+  tw_program_stop(text, sizeof text - 1);
   sys_reboot(SYS_REBOOT_COLD);
 }
 

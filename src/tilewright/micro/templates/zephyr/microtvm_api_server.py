@@ -1,4 +1,4 @@
-"""Projects for Zephyr: a folder that its tool `west` builds and flashes. The firmware serves sessions over the board's console port."""
+"""Projects for Zephyr: a folder that its tool `west` builds and flashes. The firmware talks over the board's console port."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tilewright.micro.export.makefile import model_flags
 from tilewright.micro.project_api import server
 from tilewright.micro.project_api.server import MADE, ProjectOption, default_project_options
 from tilewright.micro.templates.handler import (
-    RPC,
     SERIAL_OPTIONS,
+    SOURCES,
     TemplateHandler,
     macros,
     model_texts,
@@ -38,7 +38,7 @@ target_link_libraries(app PRIVATE ${{OBJECTS}})
 set_source_files_properties(${{MODEL}} PROPERTIES COMPILE_OPTIONS "{flags}")
 """
 CONFIGURATION = """\
-# The console port belongs to the server of sessions.
+# The console port belongs to the program.
 CONFIG_SERIAL=y
 CONFIG_CONSOLE=n
 CONFIG_UART_CONSOLE=n
@@ -54,7 +54,7 @@ PACKAGE = "pip install west, and Zephyr's SDK"
 class Handler(TemplateHandler):
     """The firmware is an application of Zephyr."""
 
-    platform_name = "zephyr"
+    platform_name, to_root = "zephyr", "../"
     options = (
         *default_project_options(board={"help": "The board, as Zephyr calls it."}),
         ProjectOption("memory_size_bytes", None, None, "int", None, MADE, "Memory for arrays, in bytes."),
@@ -64,11 +64,11 @@ class Handler(TemplateHandler):
     )
 
     def files(self, program: Program, runtime: Path, options: Mapping[str, Any]) -> dict[str, str | bytes]:
-        size = options["memory_size_bytes"]
+        size, sources = options["memory_size_bytes"], SOURCES[options["project_type"]]
         defines = macros(options, [f"-DTW_MEMORY={size}u"] if size is not None else [])
         return {
             "CMakeLists.txt": CMAKE.format(
-                runtime="\n  ".join([f"runtime/{f}" for f in RPC]),
+                runtime="\n  ".join([f"runtime/{f}" for f in sources]),
                 defines=" ".join([d.removeprefix("-D") for d in defines]),
                 flags=";".join([f for f in model_flags(" ".join(program.flags)) if f != "-g0"]),
             ),
@@ -76,7 +76,7 @@ class Handler(TemplateHandler):
             "src/main.c": (self.folder / "main.c").read_text(),
             "src/program.c": program.text,
             **model_texts(program),
-            **runtime_texts(runtime, RPC),
+            **runtime_texts(runtime, sources),
         }
 
     def build(self, options: Mapping[str, Any]) -> None:

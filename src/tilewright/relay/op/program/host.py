@@ -7,6 +7,7 @@ the shape (`dyn.host.call`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,9 @@ from tilewright.relay.cards.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, 
 from tilewright.relay.cards.relations import dims, tensor, tensor_type
 from tilewright.relay.op.data_dependent.dynamic import Dynamic
 from tilewright.runtime.host_functions.registry import ENTRY, name_in_code, run_host
+from tilewright.support.errors import OpNotEnabled
+from tilewright.target import Target
+from tilewright.target.triples import is_bare
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import call_packed
 
@@ -38,6 +42,15 @@ class host_call(OpCard, key="host.call"):
         return tensor_type(self.shape, self.dtype)
 
     def compute(self, inputs: Sequence[te.Tensor]) -> te.Tensor:
+        """Raises OpNotEnabled where the target is a machine without an operating system."""
+        target = Target.current()
+        if target is not None and is_bare(target.triple):
+            node = json.loads(self.config or "{}").get("node")
+            what = f"the node {node!r}: {self.function}" if node else self.function
+            raise OpNotEnabled(
+                f"{what} has no kernel: a Python function computes it, and {target.mcpu or target} runs none. Let the model end before this"
+                " operator, or begin behind it, and compute it elsewhere"
+            )
         made: te.Tensor = te.extern(
             [self.shape],
             list(inputs),
