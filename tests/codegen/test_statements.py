@@ -487,3 +487,22 @@ def main(x: T.Buffer((8,), "int32"), y: T.Buffer((8,), "int32")):
         y[i + 4] = x[2]
 """, np.zeros(8, np.int32), np.zeros(8, np.int32))  # fmt: skip
     assert y.tolist() == [0, 1, 2, 3, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "interp"])
+def test_integers_that_functions_return_are_no_codes(target: str) -> None:
+    program = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def squared(x: T.int32) -> T.int32:
+        return x * x - 4
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32")):
+        for i in T.parallel(8):
+            A[i] = Module.squared(i)
+"""
+    a = tvm.nd.array(np.zeros(8, "int32"))
+    tvm.build(from_source(program), target=target)["main"](a)
+    np.testing.assert_array_equal(a.numpy(), np.arange(8) ** 2 - 4)

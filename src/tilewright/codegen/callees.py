@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.support.errors import TVMError
 from tilewright.tir import Call, PrimFunc
 
@@ -28,4 +28,10 @@ def callee_of(mod: IRModule, gvar: GlobalVar, caller: Caller, call: Call) -> Pri
     return func
 
 
-__all__ = ["callee_of"]
+def value_type(func: PrimFunc) -> DataType | None:
+    """The type of the value that a function returns; None if it returns nothing, and its code a return code: 0, or that of an error."""
+    dtype = getattr(func.ret_type, "dtype", None)
+    return None if dtype is None or dtype == "" or dtype.code == "void" else dtype
+
+
+__all__ = ["callee_of", "value_type"]

@@ -427,9 +427,9 @@ class TupleWrapper:
     def __init__(self, tuple_value: Expr, size: int) -> None:
         self.tuple_value, self.size = tuple_value, size
 
-    def astuple(self) -> Tuple:
-        """The results as a relay Tuple."""
-        return Tuple(tuple(self))
+    def astuple(self) -> Expr:
+        """The results as one value: the tuple that the operator makes."""
+        return self.tuple_value
 
     def __getitem__(self, index: int) -> TupleGetItem:
         if not -self.size <= index < self.size:

@@ -183,6 +183,8 @@ class Printer:
             return f"[{', '.join(map(self.attr, value))}]"
         if value is None or isinstance(value, (str, float, int)):
             return attr_text(value)
+        if isinstance(value, IntImm) and value.dtype == "int32":
+            return attr_text(int(value.value))
         # A size that is an expression names variables of the program's types, so it stands in the text.
         return f"dim({self.dim(value)})" if isinstance(value, PrimExpr) else self.meta_text(value)
 

@@ -49,7 +49,7 @@ class GraphExecutorFactoryWrapper(torch.nn.Module):  # type: ignore[misc]
 
 def optimize_torch(
     func: Callable[..., Any],
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[Any] | torch.Tensor,
     max_trials_global: int = 0,
     *,
     work_dir: str | None = None,
@@ -71,7 +71,7 @@ def optimize_torch(
     max_trials_global: candidates that are measured; none by default, as the compiler's own schedules are fast. work_dir: where records are
     kept; a temporary folder if None. target: "cpu" is this machine's processor.
     """
-    inputs = tuple(example_inputs)
+    inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
     traced = func if isinstance(func, torch.jit.ScriptModule) else torch.jit.trace(func, inputs)
     infos = [(f"input_{k}", (tuple(i.shape), str(i.dtype).rpartition(".")[2])) for k, i in enumerate(inputs)]
     mod, params = relay.frontend.from_pytorch(

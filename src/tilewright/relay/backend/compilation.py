@@ -34,6 +34,7 @@ from tilewright.relay.backend.targets import config_of, target_facts
 from tilewright.relay.expr import Function
 from tilewright.relay.parameters import Params, as_module, bind_params
 from tilewright.relay.transform.byoc import external_in_place
+from tilewright.relay.transform.fusion.constant_arguments import ConstantsToArguments
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig
 from tilewright.target.virtual_device import Targets
@@ -102,6 +103,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *on_cpus(transform.WriteHalos()),
         *devices,
         transform.FuseOps(),
+        ConstantsToArguments(),
         *on_cpus(*([transform.SplitBatch()] if alone else [])),
         *tuned(transform.WidenKernels()),
         *([AutoSchedulerLayoutRewrite(config.targets[0])] if alone and config is not None and asks_records() else []),

@@ -272,8 +272,11 @@ class ScriptParser(Expressions):
             try:
                 values = [MetaVar(v) for v in value.value] if isinstance(value, MetaVar) else list(value)
             except TypeError:
-                what = f"one value of type {type(value).__name__} is assigned to {len(target.elts)} names"
-                raise self.error(target, what) from None
+                if len(target.elts) > 1 or isinstance(target.elts[0], ast.Starred):
+                    what = f"one value of type {type(value).__name__} is assigned to {len(target.elts)} names"
+                    raise self.error(target, what) from None
+                # `v, = T.axis.remap("S", [i])`: one axis is not a list of axes.
+                values = [value]
             starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
             if starred:
                 at, rest = starred[0], len(target.elts) - starred[0] - 1

@@ -162,7 +162,7 @@ class CallEmitter:
     # --- calls
 
     def _call_function(self, function: GlobalVar, e: Call) -> str:
-        symbol, types, result = self.frame.module.callee(function, self.frame, e)
+        symbol, types, result, is_code = self.frame.module.callee(function, self.frame, e)
         operands = []
         for arg, kind in zip(e.args, types, strict=True):
             operand = (
@@ -173,7 +173,7 @@ class CallEmitter:
             operands.append(f"{kind} {operand}")
         self.memory.forget(None)
         value = self.b.here(f"call {result} @{quoted(symbol)}({', '.join(operands)})")
-        if e.dtype.code == "void" or str(e.dtype) == "int32":
+        if is_code:
             self.frame.check(value)
         return value
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
-from tilewright.codegen.callees import callee_of
+from tilewright.codegen.callees import callee_of, value_type
 from tilewright.codegen.llvm.expressions.mathematics import C_FUNCTION
 from tilewright.codegen.llvm.expressions.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.expressions.types import symbol as quoted
@@ -101,15 +101,16 @@ class ModuleEmitter:
         found = [a.buffer.data_alignment for a in accesses if a.buffer.data is param]
         return min([*found, self.alignment]) if found else 1
 
-    def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str]:
-        """(symbol, parameter types, result type) of a function that `call` calls. Raises TVMError if arguments do not fit."""
+    def callee(self, gvar: GlobalVar, caller: Frame, call: Call) -> tuple[str, list[str], str, bool]:
+        """(symbol, parameter types, result type, whether the result is a return code) of a function that `call` calls. Raises TVMError if
+        arguments do not fit."""
         func = callee_of(self.mod, gvar, caller, call)
         symbol = body_symbol(gvar, func)
         types = ["ptr" if p in func.buffer_map else llvm_type(p.dtype) for p in func.params]
         result = result_type(func)
         if symbol not in self._defined:
             self.declare.setdefault(symbol, f"declare {result} @{quoted(symbol)}({', '.join(types)})")
-        return symbol, types, result
+        return symbol, types, result, value_type(func) is None
 
     # --- functions
 
@@ -216,10 +217,8 @@ def body_symbol(gvar: GlobalVar, func: PrimFunc) -> str:
 
 def result_type(func: PrimFunc) -> str:
     """The LLVM type of the result: that of the PrimFunc's result, or i32 for a return code."""
-    dtype = getattr(func.ret_type, "dtype", None)
-    if dtype is None or dtype == "" or dtype.code == "void":
-        return "i32"
-    return llvm_type(dtype)
+    dtype = value_type(func)
+    return "i32" if dtype is None else llvm_type(dtype)
 
 
 _PRINTABLE = {byte: chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in range(256)}

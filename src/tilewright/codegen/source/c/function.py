@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.callees import value_type
 from tilewright.codegen.operations import EXPRESSIONS, INTRINSICS, STATEMENTS
 from tilewright.codegen.source.c.names import C_LANGUAGE, ctype, function_name, kept
 from tilewright.codegen.source.c.stmt import StmtEmitter, pointee
@@ -100,7 +101,7 @@ class FunctionEmitter(StmtEmitter):
             given.append(f"(void*){text.at(UNARY)}" if pointer else text)
         text = self.function(name, *given)
         self.forget()
-        if e.dtype.code in ("void", "") or str(e.dtype) == "int32":
+        if value_type(func) is None:
             self.check(text)
             return Text("0")
         return self.now(text, e.dtype)

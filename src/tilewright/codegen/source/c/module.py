@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.codegen.backend import AOT
-from tilewright.codegen.callees import callee_of
+from tilewright.codegen.callees import callee_of, value_type
 from tilewright.codegen.source.c.function import FunctionEmitter, parameter_types
 from tilewright.codegen.source.c.names import C_LANGUAGE, ctype, floating, function_name, integer, kept, vector
 from tilewright.codegen.source.text.identifiers import plain
@@ -251,10 +251,8 @@ def body_name(gvar: GlobalVar, func: PrimFunc) -> str:
 
 def result_type(func: PrimFunc) -> str:
     """The C type of the result: that of the PrimFunc's result, or int32_t for a return code."""
-    dtype = getattr(func.ret_type, "dtype", None)
-    if dtype is None or dtype == "" or dtype.code == "void":
-        return "int32_t"
-    return ctype(dtype)
+    dtype = value_type(func)
+    return "int32_t" if dtype is None else ctype(dtype)
 
 
 def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:

@@ -60,6 +60,8 @@ def placeholder_of(t: TensorType, name: str) -> te.Tensor:
 
 
 def _scalar(c: Constant) -> te.Tensor:
+    if c.value.size != 1:
+        raise TVMError(f"a kernel takes a constant of shape {c.value.shape} as an argument, not in its function")
     value = c.value.reshape(-1)[0].item()
     return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")
 

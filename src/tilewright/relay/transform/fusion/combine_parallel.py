@@ -18,9 +18,9 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass, Sequential
-from tilewright.relay.cards.card import BROADCAST, constructor
+from tilewright.relay.cards.card import BROADCAST, as_expr, constructor
 from tilewright.relay.cards.relations import tensor
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.op.layers import products
@@ -89,12 +89,14 @@ class Joiner:
         return _concatenate(args, here)
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
-        """The results of the branches, as slices of the joined result."""
+        """The results of the branches, as slices of the joined result: whole along the axes before `axis`."""
         out: list[Expr] = []
         start = 0
         for call in chain:
             size = (static_shape(call) or ())[axis]
-            piece = constructor("strided_slice")(joined, [start], [start + size], [1], axes=[axis], span=call.span)
+            begin, sizes = [0] * axis + [start], [-1] * axis + [size]
+            steps = [1] * len(begin)
+            piece = constructor("strided_slice")(joined, begin, sizes, steps, slice_mode="size", span=call.span)
             out.append(typed(piece))
             start += size
         return out
@@ -153,7 +155,7 @@ class _Dense(Joiner):
     def join(self, calls: Sequence[Call]) -> Expr:
         card = card_of(calls[0], products.dense)
         weight = _concatenate([c.args[1] for c in calls], 0)
-        units = None if card.units is None else sum([(static_shape(c.args[1]) or ())[0] for c in calls])
+        units = sum([(static_shape(c.args[1]) or ())[0] for c in calls])
         return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=units), (), calls[0].span)
 
     def axis(self, call: Call) -> int:
@@ -181,19 +183,15 @@ class _DenseBatch(_Dense):
             return None
         if all([a is args[0] for a in args]):
             return args[0]
-        ndim = len(shapes[0] or ())
-        stacked = typed(constructor("stack")(typed(Tuple(tuple(args))), axis=0))
-        if ndim == 2:
-            return stacked
-        # (branches, 1, units): each bias is added to all rows of its branch.
-        return typed(constructor("reshape")(stacked, (len(args), *(1,) * (2 - ndim), *(shapes[0] or ()))))
+        missing = 2 - len(shapes[0] or ())
+        if missing:
+            # (branches, 1, units): each bias is added to all rows of its branch.
+            args = [typed(constructor("expand_dims")(a, 0, missing)) for a in args]
+        return typed(constructor("stack")(typed(Tuple(tuple(args))), axis=0))
 
     def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
-        out: list[Expr] = []
-        for i in range(len(chain)):
-            piece = typed(constructor("strided_slice")(joined, [i], [i + 1], [1], axes=[0]))
-            out.append(typed(constructor("squeeze")(piece, [0])))
-        return out
+        pieces = typed(as_expr(constructor("split")(joined, len(chain), 0)))
+        return [typed(constructor("squeeze")(typed(TupleGetItem(pieces, i)), [0])) for i in range(len(chain))]
 
 
 class _BatchMatmul(Joiner):

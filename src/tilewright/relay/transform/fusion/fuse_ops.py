@@ -286,9 +286,9 @@ class _Partition:
 class _Extract(ExprMutator):
     """Replaces every group by a call of a primitive function."""
 
-    def __init__(self, partition: _Partition, fuse: bool) -> None:
+    def __init__(self, partition: _Partition, fuse: bool, linked: bool) -> None:
         super().__init__()
-        self.partition, self.fuse = partition, fuse
+        self.partition, self.fuse, self.linked = partition, fuse, linked
         self.members: dict[_Group, set[Expr]] = {}
         for call, group in partition.groups.items():
             self.members.setdefault(group.root(), set()).add(call)
@@ -325,7 +325,7 @@ class _Extract(ExprMutator):
 
     def visit_function(self, fn: Function) -> Expr:
         """A local function. Its body is fused separately."""
-        return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
+        return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse, self.linked)
 
     def inputs(self, node: Expr) -> list[Expr]:
         """Expressions that must be rewritten before `node`: the inputs of its group, or its own operands."""
@@ -346,12 +346,15 @@ class _Extract(ExprMutator):
             for a in operands:
                 if a in members or type(a) is Tuple:
                     stack.append(a)
-                elif not embedded(a):
+                elif not embedded(a, self.linked):
                     found[a] = None
         return list(found)
 
     def kernel(self, node: Expr) -> Expr:
-        body = _Body(self.members[self.partition.groups[node].root()])
+        if is_op(node, "annotation.stop_fusion"):
+            # The mark has done its work: its operand is a value of its own.
+            return self.memo_map.get(node.args[0], node.args[0])
+        body = _Body(self.members[self.partition.groups[node].root()], self.linked)
         result = body.visit(node)
         func = Function(tuple(body.params.values()), result, node.checked_type, (), {"Primitive": 1})
         typed(func)
@@ -361,17 +364,17 @@ class _Extract(ExprMutator):
         return call
 
 
-def embedded(e: Expr) -> bool:
-    """Whether a constant is part of the kernel's code instead of an argument."""
-    return type(e) is Constant and e.data.ndim == 0
+def embedded(e: Expr, linked: bool = False) -> bool:
+    """Whether a constant is part of the kernel's code instead of an argument: a number, and with `linked` every constant."""
+    return type(e) is Constant and (linked or e.data.ndim == 0)
 
 
 class _Body(ExprMutator):
     """The body of a primitive function: copied members, with parameters in place of inputs."""
 
-    def __init__(self, members: set[Expr]) -> None:
+    def __init__(self, members: set[Expr], linked: bool) -> None:
         super().__init__()
-        self.members = members
+        self.members, self.linked = members, linked
         self.params: dict[Expr, Var] = {}
 
     def visit(self, expr: Expr) -> Expr:
@@ -379,7 +382,7 @@ class _Body(ExprMutator):
             return self.memo_map[expr]
         if expr in self.members or type(expr) is Tuple:
             result: Expr = self._table[type(expr)](self, expr)
-        elif embedded(expr):
+        elif embedded(expr, self.linked):
             result = expr
         else:
             result = self.params[expr] = Var(f"p{len(self.params)}", typed(expr).checked_type)
@@ -387,24 +390,28 @@ class _Body(ExprMutator):
         return typed(result)
 
 
-def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
-    """The function with calls of primitive functions. Without `fuse`, every call becomes a separate kernel."""
+def fuse_function(func: Function, max_depth: int, fuse: bool = True, linked: bool = False) -> Function:
+    """The function with calls of primitive functions. Without `fuse`, every call becomes a separate kernel. linked: constants are in the
+    kernels that read them."""
     with deep_recursion():
         partition = _Partition(func.body, max_depth, fuse)
-        made = func.replace(body=_Extract(partition, fuse).run(func.body))
+        made = func.replace(body=_Extract(partition, fuse, linked).run(func.body))
         # Values that several scopes use are rewritten in each of them.
         return bound_once(made) if contains(made, lambda e: type(e) is Let or type(e) is Match) else made
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
-    """Group calls into primitive functions. With `fuse_opt_level` 0, each call is a primitive function."""
+    """Group calls into primitive functions. With `fuse_opt_level` 0, each call is a primitive function. The option
+    "relay.FuseOps.link_params" puts constants into the functions that read them.
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
         depth = int(ctx.config.get("relay.FuseOps.max_depth", DEFAULT_MAX_DEPTH))
         level = ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level
+        linked = bool(ctx.config.get("relay.FuseOps.link_params", False))
         functions = {
-            g: fuse_function(f, depth, level >= 1) if isinstance(f, Function) and not f.is_primitive else f
+            g: fuse_function(f, depth, level >= 1, linked) if isinstance(f, Function) and not f.is_primitive else f
             for g, f in mod.functions.items()
         }
         return infer_module(mod.with_functions(functions))

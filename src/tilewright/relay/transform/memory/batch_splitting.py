@@ -23,6 +23,7 @@ from tilewright.relay.cards.relations import tensor_type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.arithmetic.reduction import OverAxes
+from tilewright.relay.op.movement.slicing import strided_slice
 from tilewright.relay.rewriting import card_of, static_shape, tensor_of, typed, typed_pass
 from tilewright.relay.typing.infer_type import infer_types
 from tilewright.relay.typing.open_types import type_of
@@ -47,11 +48,17 @@ class Step(NamedTuple):
         """Whether the first axis is not among these axes."""
         return all([a % len(self.shape) > 0 for a in axes])
 
+    def slices_rest_only(self) -> bool:
+        """Whether a slice takes the first axis whole."""
+        assert isinstance(self.card, strided_slice)
+        parts = [part[1:] for part in self.card.parts(len(self.shape)) if part[0] == 0]
+        return all([(begin, stride) == (0, 1) and end >= 2**31 - 1 for begin, end, stride in parts])
+
 
 APART: dict[str, Callable[[Step], bool]] = {
     "layout_transform": lambda s: s.card["src_layout"][0] == s.card["dst_layout"][0] == "N",
     "nn.pad": lambda s: s.only_first and tuple(s.card["pad_width"][0]) == (0, 0),
-    "strided_slice": lambda s: s.only_first and s.card["axes"] is not None and s.keeps_first(s.card["axes"]),
+    "strided_slice": lambda s: s.only_first and s.slices_rest_only(),
     "nn.contrib_interleave_phases": lambda s: s.batched == [True],
     "nn.contrib_add_windows": lambda s: s.batched == [True],
     "concatenate": lambda s: s.keeps_first([s.card["axis"]]),

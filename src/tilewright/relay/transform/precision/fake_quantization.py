@@ -158,6 +158,13 @@ def moved(region: Region, call: Call) -> Quantity | None:
     return None if q is None else Quantity(_same_operator(call, q.expr), q.affine)
 
 
+def _zero_of(affine: Affine, expr: Expr) -> Expr:
+    """The zero point, given as `expr`, in the dtype of the integers: a number if it is constant."""
+    if isinstance(affine.zero, Constant):
+        return const(affine.zero.value.reshape(()).astype(affine.dtype))
+    return op("cast")(expr, dtype=affine.dtype)
+
+
 def padded(region: Region, call: Call) -> Quantity | None:
     q = _first(region, call)
     value = call.args[1]
@@ -167,8 +174,7 @@ def padded(region: Region, call: Call) -> Quantity | None:
         or (value.value.any() and card_of(call, padding.pad).pad_mode == "constant")
     ):
         return None
-    zero = op("cast")(op("reshape")(q.affine.zero, ()), dtype=q.affine.dtype)
-    return Quantity(_same_operator(call, q.expr, zero), q.affine)
+    return Quantity(_same_operator(call, q.expr, _zero_of(q.affine, op("reshape")(q.affine.zero, ()))), q.affine)
 
 
 def resized(region: Region, call: Call) -> Quantity | None:
@@ -179,7 +185,7 @@ def relu(region: Region, call: Call) -> Quantity | None:
     q = _operand(region, call)
     if q is None or not _is_one(q.affine.zero):
         return None
-    return Quantity(op("maximum")(q.expr, op("cast")(q.affine.zero, dtype=q.affine.dtype)), q.affine)
+    return Quantity(op("maximum")(q.expr, _zero_of(q.affine, q.affine.zero)), q.affine)
 
 
 def clip(region: Region, call: Call) -> Quantity | None:

@@ -18,6 +18,7 @@ from tilewright.relay.op.convolution.attributes import Convolution
 from tilewright.relay.op.layers import padding
 from tilewright.relay.op.layers.pool import Pool
 from tilewright.relay.op.movement import reshaping, space
+from tilewright.relay.op.quantization import quantized_products
 from tilewright.relay.rewriting import (
     card_of,
     constant_of,
@@ -105,12 +106,13 @@ def FlattenAtrousConv() -> Pass:
     return typed_pass("FlattenAtrousConv", 3, lambda f, mod: rewrite_calls(f, _atrous))
 
 
-PADDED: dict[str, float] = {
+PADDED: dict[str, float | None] = {
     "nn.conv1d": 0.0, "nn.conv2d": 0.0, "nn.conv3d": 0.0,
     "nn.max_pool1d": -np.inf, "nn.max_pool2d": -np.inf, "nn.max_pool3d": -np.inf,
     "nn.avg_pool1d": 0.0, "nn.avg_pool2d": 0.0, "nn.avg_pool3d": 0.0,
+    "qnn.conv2d": None,
 }  # fmt: skip
-"""Operators with a padding attribute -> the value of their padding."""
+"""Operators with a padding attribute -> the value of their padding; None: the zero point of the data."""
 
 
 def _lowest(value: float, call: Call) -> bool:
@@ -126,14 +128,17 @@ def _explicit_padding(call: Call) -> Expr | None:
     if key not in PADDED or not is_op(pad, "nn.pad"):
         return None
     card, attrs = card_of(call), card_of(pad, padding.pad)
-    assert isinstance(card, (Convolution, Pool))
-    layout = card.data_layout if isinstance(card, Convolution) else card.layout
+    assert isinstance(card, (Convolution, Pool, quantized_products.conv2d))
+    layout = card.layout if isinstance(card, Pool) else card.data_layout
     widths = [tuple([int(n) for n in w]) for w in attrs.pad_width]
     value = scalar_of(pad.args[1])
     if not layout.isalpha() or attrs.pad_mode != "constant" or value is None or len(layout) != len(widths):
         return None
     own = PADDED[key]
-    if not (_lowest(value, call) if own else value == 0):
+    if own is None:
+        if value != scalar_of(call.args[2]):
+            return None
+    elif not (_lowest(value, call) if own else value == 0):
         return None
     spatial = [i for i, letter in enumerate(layout) if letter in "DHW"]
     if any([widths[i] != (0, 0) for i in range(len(layout)) if i not in spatial]) or min(map(min, widths)) < 0:
