@@ -13,6 +13,7 @@ from tilewright import te, tir
 from tilewright.codegen.source.cuda import nvrtc
 from tilewright.runtime import remove_global_func
 from tilewright.script import tir as T
+from tilewright.tir.transform.function.launch import MIN_BLOCKS
 
 TARGETS = ("cuda -arch=sm_80", "opencl", "metal")
 
@@ -132,6 +133,24 @@ def test_sixty_four_bits() -> None:
 
     assert body_of(func, "cuda") == ["y[threadIdx_x] = x[(long long)threadIdx_x * 134217728];"]
     assert body_of(func, "opencl") == ["y[threadIdx_x] = x[(long)threadIdx_x * 134217728];"]
+
+
+def test_blocks_that_run_at_once() -> None:
+    """CUDA's compilers are told, others have no word for it."""
+    a = te.placeholder((256,), name="a")
+    s = tir.Schedule(te.create_prim_func([a, te.compute((256,), lambda i: a[i] + 1.0, name="b")]))
+    blocks, threads = s.split(s.get_loops(s.get_block("b"))[0], [None, 64])
+    s.bind(blocks, "blockIdx.x")
+    s.bind(threads, "threadIdx.x")
+    s.annotate(threads, MIN_BLOCKS, 5)
+
+    def source(target: str) -> str:
+        return str(tvm.build(s.mod, target=target).imported_modules[0].get_source())
+
+    assert "__launch_bounds__(64, 5) main_kernel(" in source("cuda -arch=sm_80")
+    ptx = source("nvptx -mcpu=sm_80")
+    assert ".maxntid 64" in ptx and ".minnctapersm 5" in ptx
+    assert not any([MIN_BLOCKS in source(target) for target in ("opencl", "metal")])
 
 
 def test_hooks() -> None:

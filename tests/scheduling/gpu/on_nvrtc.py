@@ -20,6 +20,7 @@ from tilewright.codegen.performance.instructions import step_of
 from tilewright.codegen.source.cuda.nvrtc import nvrtc
 from tilewright.driver.kernel_reports import kernel_reports
 from tilewright.relay.backend.kernel_reports import model_kernel_reports
+from tilewright.scheduling.gpu.product_tiles import ProductTile, registers_of, resident_blocks
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.whole_kernel import scheduled
 from tilewright.target import Target
@@ -93,6 +94,30 @@ def test_convolutions(arch: str, layout: str) -> None:
     text = ptx_of(convolution(layout, 2, 28, 28, 64, 128, 3, 2, 1), arch)
     assert "mma.sync" in text
     assert not re.search(r"\b(ld|st)\.local", text)
+
+
+TILES: dict[str, tuple[str, tuple[Any, ...], list[int]]] = {
+    # What the compiler kept in memory, to make room for more blocks than the rule counts on.
+    "3x3 without asynchronous copies": ("sm_75", (4, 14, 14, 64, 64, 3, 1, 1), [64, 32, 64, 32, 16, 1]),
+    "many copies of a thread": ("sm_75", (4, 14, 14, 64, 64, 3, 1, 1), [128, 32, 64, 64, 32, 1]),
+    "1x1": ("sm_80", (1, 8, 8, 512, 128, 1), [64, 32, 64, 32, 32, 4]),
+}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_registers_are_those_that_the_rule_counts_on(name: str) -> None:
+    arch, sizes, tile = TILES[name]
+    target = Target(f"cuda -arch={arch}")
+    text = source_of(convolution("NHWC", *sizes), str(target), {"conv2d_nhwc.tile": tile, "conv2d_nhwc.parts": 1})
+    compiler = nvrtc()
+    assert compiler is not None
+    (used,) = compiler.resources(text, arch).values()
+    assert used.spill_stores == used.stack == 0
+    chosen = ProductTile(*tile)
+    needed = registers_of(chosen, 2)
+    assert 0.75 * needed <= used.registers <= 1.25 * needed
+    found = target.gpu.occupancy(chosen.threads, used.registers, chosen.shared_bytes(2))
+    assert found.blocks >= resident_blocks(chosen, 2, target.gpu)
 
 
 def source_of(func: tir.PrimFunc, target: str, given: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from tests.tensor_intrin.on_devices import as_on_device, inputs_of, results
 from tilewright import te, tir, topi
 from tilewright.codegen.interp import async_copies, warp_registers
 from tilewright.node import assert_structural_equal
-from tilewright.scheduling.gpu.product_tiles import best_tile
+from tilewright.scheduling.gpu.product_tiles import ProductTile, best_tile, registers_of, resident_blocks
 from tilewright.scheduling.kernel_plan import KernelPlan
 from tilewright.scheduling.whole_kernel import scheduled
 from tilewright.target import Target
@@ -237,6 +237,26 @@ def test_large_tiles_for_large_products() -> None:
         tile, parts = best_tile((1, 4096, 4096, 4096), 4096, 2, 16, target.gpu)
         assert (tile.m * tile.n, parts) == (128 * 256, 1)
         assert best_tile((1, 64, 64, 8192), 8192, 2, 16, target.gpu)[1] > 1
+
+
+def test_kernels_say_how_many_blocks_run_at_once() -> None:
+    """As many as the rule counts on, so that the compiler keeps nothing in memory to make room for more."""
+    target, tile = Target(CUDA), [64, 32, 64, 32, 32, 4]
+    func = matmul(256, 256, 512, "float16", "float32")
+    made = scheduled(func, target, KernelPlan(CUDA, {"C.tile": tile, "C.parts": 1}))
+    text = tvm.build(made.mod, target=target).imported_modules[0].get_source()
+    assert resident_blocks(ProductTile(*tile), 2, target.gpu) == 3
+    assert "__launch_bounds__(64, 3)" in text
+
+
+def test_registers_of_tiles() -> None:
+    """Sums, operands, copies (20 vectors of a thread in the last one), and all else."""
+    for tile, needed in (
+        ([128, 128, 32, 64, 32, 3], 64 + 48 + 2 * 4 + 32),
+        ([64, 64, 32, 64, 64, 4], 128 + 64 + 2 * 16 + 32),
+        ([128, 32, 64, 64, 32, 1], 64 + 48 + 2 * 20 + 32),
+    ):
+        assert registers_of(ProductTile(*tile), 2) == min(needed, 255)
 
 
 def test_left_to_others() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from tilewright.codegen.device import DeviceBackEnd
@@ -31,6 +30,7 @@ from tilewright.tir import (
     call_llvm_intrin,
     call_llvm_pure_intrin,
 )
+from tilewright.tir.transform.function.launch import MIN_BLOCKS
 from tilewright.tir.transform.thread.thread_sync import scope_of
 from tilewright.tir.transform.types.legalize import without_float8
 
@@ -47,12 +47,16 @@ class _Threads(Mutator):
         self.name = name
         self.shared: list[tuple[Var, int | None]] = []
         self.extents: dict[str, Any] = {}
+        self.min_blocks: Any = None
 
     def _error(self, message: str, node: Any) -> TVMError:
         return TVMError(located(f"PTX code generation of function {self.name!r}: {message}", node))
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Stmt:
+        if s.attr_key == MIN_BLOCKS:
+            self.min_blocks = s.value
+            return self.visit(s.body)
         if s.attr_key != "thread_extent" or not isinstance(s.node, IterVar):
             return self.rebuild(s)
         tag, var = s.node.thread_tag, s.node.var
@@ -126,16 +130,18 @@ class _Kernels(ModuleEmitter):
             self.globals.append(f"{place} = {kind} addrspace(3) global [{size or 0} x i8]{value}, align 16")
             emitter.variables.pointers[var] = (f"addrspacecast (ptr addrspace(3) {place} to ptr)", 16)
         emitter.body(body)
-        attributes = " ".join(["nounwind", *_most_threads(threads.extents)])
+        attributes = " ".join(["nounwind", *_bounds(threads)])
         self.functions.append(emitter.text(f"define ptx_kernel void @{name}", attributes))
 
 
-def _most_threads(extents: Mapping[str, Any]) -> list[str]:
-    """The attribute that says how many threads a block has: the assembler then gives each no more registers than there are for all."""
-    found = [extents.get(f"threadIdx.{axis}", IntImm("int32", 1)) for axis in "xyz"]
+def _bounds(threads: _Threads) -> list[str]:
+    """The attributes that say how many threads a block has, and how many blocks shall run at once: the assembler gives each thread no more
+    registers than there are for all."""
+    found = [threads.extents.get(f"threadIdx.{axis}", IntImm("int32", 1)) for axis in "xyz"]
     if not all([isinstance(extent, IntImm) for extent in found]):
         return []
-    return [f'"nvvm.maxntid"="{",".join([str(extent.value) for extent in found])}"']
+    least = [] if threads.min_blocks is None else [f'"nvvm.minctasm"="{threads.min_blocks.value}"']
+    return [f'"nvvm.maxntid"="{",".join([str(extent.value) for extent in found])}"', *least]
 
 
 def assembly_target(target: Target) -> Target:

@@ -21,6 +21,7 @@ from tilewright.scheduling.gpu.product_tiles import ProductTile
 from tilewright.scheduling.gpu.tiled_copies import PERMUTED, Threads, copy_by_threads, is_permuted, vector_of
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.tir.tensor_intrin import mma, mma_layouts
+from tilewright.tir.transform.function.launch import MIN_BLOCKS
 from tilewright.tir.transform.thread.tile_iterators import ITERATORS as TILE_ITERATORS
 
 ANALYTIC, OPTIMIZED = ITERATORS = ("analytic", "optimized")
@@ -38,12 +39,14 @@ def schedule_product(
     strip: int = 1,
     iterators: str = ANALYTIC,
     instruction: str = "",
+    resident: int = 1,
 ) -> None:
     """Schedules a product, whose types mma has, with what reads its result element by element.
 
     trans_a, trans_b: operands are (k, m) and (n, k) in shared memory. strip: the width of strips of blocks, as `rasterized` takes it.
     iterators: how the addresses of copies are computed, one of ITERATORS. instruction: the shape of mma; "": the largest.
     fetches: whether the GPU copies to shared memory asynchronously; otherwise a tile is copied when all have used the one before.
+    resident: the blocks that shall run on a multiprocessor at once.
     """
     made: Any = sch.get(block)
     dtypes = [str(made.reads[i].buffer.dtype) for i in product.places]
@@ -80,6 +83,7 @@ def schedule_product(
     # Last: a group's padded columns would be taken for those of the next group.
     sch.reverse_compute_inline(staged.result)
     rasterized(sch, *plane, strip)
+    sch.annotate(warps, MIN_BLOCKS, resident)
     if fetches and tile.stages > 1:
         pipelined(sch, k0, tile.stages, (True, True, False))
         if iterators != ANALYTIC:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tilewright.scheduling.gpu.tiled_copies import VECTOR_BYTES
 from tilewright.target.gpu import GpuFacts
 
 
@@ -34,6 +35,8 @@ BLOCKS = ((2, 4), (4, 2), (2, 2), (4, 1), (1, 4), (2, 1), (1, 2), (1, 1))
 STEP_BYTES = (64, 128)
 """Bytes of a row of k in shared memory: a half or a whole pass over its banks."""
 MOST_REGISTERS = 255
+COPY_REGISTERS, OTHER_REGISTERS = 2, 32
+"""Registers of a thread for the address and the condition of each vector that it copies in a step, and for what all tiles have."""
 MOST_GATHERED = 32 * 32
 """Elements of the tile of a warp, at most, where its operands are put together byte by byte."""
 SHARED_BYTES, L2_BYTES = 128, 64
@@ -65,7 +68,7 @@ def tiles_of(element: int, k_dim: int, gpu: GpuFacts, gathered: bool = False) ->
 
 def _copies_whole(tile: ProductTile, element: int) -> bool:
     """Whether each thread has a whole vector of both operands to copy."""
-    vectors = [side * tile.k * element // 16 for side in (tile.m, tile.n)]
+    vectors = [side * tile.k * element // VECTOR_BYTES for side in (tile.m, tile.n)]
     return all([n % tile.threads == 0 for n in vectors])
 
 
@@ -80,7 +83,7 @@ def cost_of(
     """
     batch, m, n, k = sides
     blocks, steps = batch * parts * -(-m // tile.m) * -(-n // tile.n), -(-k // (tile.k * parts))
-    most = gpu.occupancy(tile.threads, registers_of(tile), tile.shared_bytes(element)).blocks
+    most = resident_blocks(tile, element, gpu)
     together = max(min(most, -(-blocks // max(gpu.multiprocessors, 1))), 1)
     units = gpu.matrix_units({1: "int8", 2: "float16", 4: "tf32"}[element])
     rate = (units[0].multiply_adds if units else 512) * (MMA_SHARE if gpu.has_wgmma else 1)
@@ -103,10 +106,17 @@ def cost_of(
     return waves * (steps * step + BLOCK_CYCLES) + added
 
 
-def registers_of(tile: ProductTile) -> int:
-    """About how many registers a thread needs: its sums, its parts of the operands, addresses."""
+def registers_of(tile: ProductTile, element: int) -> int:
+    """About how many registers a thread needs: for its sums, its parts of the operands of two instructions, its copies, and all else.
+    element: bytes of an element of the operands."""
     sums = tile.warp_m * tile.warp_n // 32
-    return min(sums + (tile.warp_m + tile.warp_n) // 2 + 40, MOST_REGISTERS)
+    copies = (tile.m + tile.n) * tile.k * element // (VECTOR_BYTES * tile.threads)
+    return min(sums + (tile.warp_m + tile.warp_n) // 2 + COPY_REGISTERS * copies + OTHER_REGISTERS, MOST_REGISTERS)
+
+
+def resident_blocks(tile: ProductTile, element: int, gpu: GpuFacts) -> int:
+    """How many blocks a multiprocessor has registers and shared memory for at once; 0 where not even for one."""
+    return gpu.occupancy(tile.threads, registers_of(tile, element), tile.shared_bytes(element)).blocks
 
 
 def parts_of(length: int, tile: ProductTile) -> list[int]:
@@ -123,4 +133,4 @@ def best_tile(
     return min(choices, key=lambda c: cost_of(c[0], sides, c[1], element, k_dim, gpu))
 
 
-__all__ = ["ProductTile", "best_tile", "cost_of", "parts_of", "registers_of", "tiles_of"]
+__all__ = ["ProductTile", "best_tile", "cost_of", "parts_of", "registers_of", "resident_blocks", "tiles_of"]

@@ -17,7 +17,7 @@ from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.gpu.facts import facts_of, mma_shape, unit_type
 from tilewright.scheduling.gpu.matrix_form import Product, extent_of_axis, product_of, runs_along
 from tilewright.scheduling.gpu.matrix_units import ANALYTIC, ITERATORS, OPTIMIZED, schedule_product
-from tilewright.scheduling.gpu.product_tiles import ProductTile, best_tile, cost_of, parts_of, tiles_of
+from tilewright.scheduling.gpu.product_tiles import ProductTile, best_tile, cost_of, parts_of, resident_blocks, tiles_of
 from tilewright.scheduling.gpu.register_tiles import SIDE, RegisterTile, register_tiles, schedule_in_registers
 from tilewright.scheduling.gpu.warpgroups import (
     GROUP_ROWS,
@@ -155,7 +155,10 @@ def _on_matrix_unit(view: KernelView, view_of_block: BlockView, target: Target) 
         # Where a step is a position of a filter, conditions differ from step to step; compilers move addresses of matrices themselves.
         filtered = not trans_a and len([i for i in product.k if extent_of_axis(block, i) > 1]) > 1
         iterators = plan.choose(f"{name}.iterators", OPTIMIZED if filtered else ANALYTIC, lambda: ITERATORS)
-    schedule_product(sch, rv, product, tile, trans_a, trans_b, gpu.has_cp_async, strip, iterators, instruction)
+    resident = max(resident_blocks(tile, element, gpu), 1)
+    schedule_product(
+        sch, rv, product, tile, trans_a, trans_b, gpu.has_cp_async, strip, iterators, instruction, resident
+    )
 
 
 def _in_registers(view: KernelView, view_of_block: BlockView, target: Target) -> None:

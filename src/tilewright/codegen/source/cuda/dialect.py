@@ -253,7 +253,8 @@ class Cuda(Dialect):
     # --- threads and kernels
 
     def head(self, emitter: KernelEmitter, symbol: str, threads: Sequence[int] | None) -> str:
-        bounds = f"__launch_bounds__({threads[0] * threads[1] * threads[2]}) " if threads else ""
+        least = f", {emitter.min_blocks}" if emitter.min_blocks else ""
+        bounds = f"__launch_bounds__({threads[0] * threads[1] * threads[2]}{least}) " if threads else ""
         return self.declared(f'extern "C" __global__ void {bounds}{symbol}', emitter.params)
 
     def axis(self, tag: str) -> str:

@@ -19,6 +19,7 @@ from tilewright.node import Visitor, on
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import AttrStmt, IterVar, PrimFunc, Stmt
+from tilewright.tir.transform.function.launch import MIN_BLOCKS
 
 
 class KernelEmitter(DeviceStatements):
@@ -35,6 +36,7 @@ class KernelEmitter(DeviceStatements):
         self.scopes = [Scope(1)]
         self.analyzer = Analyzer()
         self.params: list[str] = []
+        self.min_blocks = 0
         self.uses = Uses()
         self.uses.visit(func.body)
 
@@ -49,7 +51,10 @@ class KernelEmitter(DeviceStatements):
         try:
             self._declare_parameters()
             self.stmt(self.func.body)
-            head = self.dialect.head(self, self.name, self._threads())
+            bounds = _Bounds()
+            bounds.visit(self.func.body)
+            self.min_blocks = bounds.min_blocks
+            head = self.dialect.head(self, self.name, bounds.threads())
         except Refused as error:
             raise refuse(error, self, self.func) from error
         lines = [*self.top, *([""] if self.top and self.scopes[0].lines else []), *self.scopes[0].lines]
@@ -81,29 +86,32 @@ class KernelEmitter(DeviceStatements):
             self.variables[param] = Text(name)
             self.params.append(self.dialect.pointer_parameter(text, name, const, alone, len(self.params)))
 
-    def _threads(self) -> list[int] | None:
-        """The extents of the threads of a block; None unless all are constant."""
-        look = _Extents()
-        look.visit(self.func.body)
-        found = [look.extents.get(tag, 1) for tag in AXES[3:]]
-        return None if None in found else [int(x or 1) for x in found]
-
 
 def _short(s: Stmt) -> str:
     text = str(s).strip()
     return text if len(text) < 300 else text[:300] + " ..."
 
 
-class _Extents(Visitor):
+class _Bounds(Visitor):
+    """The extents of a kernel's axes by tag, and the blocks that shall run on a multiprocessor at once; 0 where it does not say."""
+
     def __init__(self) -> None:
         self.extents: dict[str, int | None] = {}
+        self.min_blocks = 0
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
+        value = s.value.value if isinstance(s.value, IntImm) else None
         if s.attr_key == "thread_extent" and isinstance(s.node, IterVar):
-            value = s.value.value if isinstance(s.value, IntImm) else None
             self.extents.setdefault(s.node.thread_tag, value)
+        elif s.attr_key == MIN_BLOCKS:
+            self.min_blocks = value or 0
         self.visit(s.body)
+
+    def threads(self) -> list[int] | None:
+        """The extents of the threads of a block; None unless all are constant."""
+        found = [self.extents.get(tag, 1) for tag in AXES[3:]]
+        return None if None in found else [int(x or 1) for x in found]
 
 
 KernelEmitter._table = EXPRESSIONS.rules(KernelEmitter)

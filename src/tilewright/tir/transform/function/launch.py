@@ -28,6 +28,9 @@ DEVICE_KERNEL_LAUNCH = 2
 DYNAMIC = "tir.use_dyn_shared_memory"
 COOPERATIVE = "tir.use_cooperative_launch"
 """Says that the blocks of a kernel wait for each other, so that all must run at once; no number belongs to it."""
+MIN_BLOCKS = "pragma_min_blocks_per_multiprocessor"
+"""Annotation of a loop over threads: as many blocks of its kernel shall run on a multiprocessor at once. Compilers then give threads the
+registers that this leaves. Without it they may keep values in memory to make room for more blocks."""
 
 
 class _Launch(Visitor):
