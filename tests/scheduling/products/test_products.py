@@ -98,3 +98,31 @@ def test_one_row_by_a_matrix_larger_than_caches(target: str, columns: int) -> No
     c = tvm.nd.empty((1, columns))
     tvm.build(tvm.IRModule({"f": f}), target=target)["f"](tvm.nd.array(a), tvm.nd.array(b), c)
     np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "order"), [(976, 224, 15, "columns"), (5856, 224, 15, "rows"), (5856, 224, 120, "columns")]
+)
+def test_results_that_memory_is_busy_with_are_written_in_order(m: int, n: int, k: int, order: str) -> None:
+    """Where they are larger than the second cache (here 1 MiB) and than what is read."""
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target) as plan:
+        x, y = te.placeholder((m, k), name="x"), te.placeholder((k, n), name="y")
+        schedule_kernel(te.create_prim_func([x, y, nn.matmul(x, y)]), target, plan)
+    assert plan.values().get("T_matmul_NN.order", "columns") == order
+
+
+@pytest.mark.parametrize("form", ["columns", "panels"])
+def test_both_orders_compute_the_same(form: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, s).astype("float32") for s in ((2, 30, 9), (9, 80)))
+    for order in ("columns", "rows"):
+        with (
+            Target(TARGETS["avx512"]) as target,
+            KernelPlan(target, {"T_matmul_NN.order": order, "T_matmul_NN.form": form}) as plan,
+        ):
+            x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
+            f = schedule_kernel(te.create_prim_func([x, y, nn.matmul(x, y)]), target, plan)
+        assert not plan.unfit()
+        c = np.zeros((2, 30, 80), "float32")
+        interp.run(f, [a, b, c])
+        np.testing.assert_array_equal(c, a @ b)
