@@ -106,8 +106,12 @@ class Lanes:
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """x clamped to two constants. A NaN stays NaN."""
-        x = self.select(self.cmp("olt", self.c(high), x), self.c(high), x)
+        x = self.at_most(x, high)
         return self.select(self.cmp("ogt", self.c(low), x), self.c(low), x)
+
+    def at_most(self, x: str, high: float) -> str:
+        """x, or a constant where that is less. A NaN stays NaN."""
+        return self.select(self.cmp("olt", self.c(high), x), self.c(high), x)
 
     @property
     def has_avx512(self) -> bool:
