@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import relay
+from tilewright import relay, te, topi
+from tilewright.scheduling import KernelPlan
 from tilewright.script import tir as T
+from tilewright.target import Target
 
 TARGETS = ["llvm", "llvm -mcpu=x86-64-v3"]
 
@@ -51,6 +53,32 @@ def test_two_axes(shape: tuple[int, ...], kind: str) -> None:
     reference = getattr(np, {"variance": "var"}.get(kind, kind))(x.astype("float64"), axis=(2, 3))
     got = run(lambda v: getattr(relay, kind)(v, axis=[2, 3]), x)
     np.testing.assert_allclose(got, reference, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((40, 3, 9, 14), (0, 2)), ((3, 20, 4, 5, 14), (0, 1, 3)), ((2, 20, 30, 4, 5), (1, 3)), ((9, 2, 5, 3), (0, 2))],
+)
+def test_groups_of_axes_that_are_apart(
+    shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, target: str
+) -> None:
+    """The first group is reduced before the others where its rows fill vectors (all but the last shape)."""
+    x = numbers(*shape)
+    for kind in ("sum", "mean", "max", "min"):
+        got = run(lambda v, kind=kind: getattr(relay, kind)(v * v, axis=axes, keepdims=keepdims), x, target)
+        expected = getattr(np, kind)(x.astype("float64") ** 2, axis=axes, keepdims=keepdims)
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_stages_of_a_reduction() -> None:
+    def decided(*shape: int) -> Any:
+        with Target("llvm -mcpu=skylake-avx512"), KernelPlan("llvm -mcpu=skylake-avx512") as plan:
+            topi.sum(te.placeholder(shape), axis=(0, 2))
+        return plan.values().get("reduction.stages")
+
+    assert [decided(40, 3, 9, 14), decided(4, 3, 9, 14), decided(40, 100, 9, 100)] == ["two", "one", "one"]
 
 
 @pytest.mark.parametrize(

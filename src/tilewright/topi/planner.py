@@ -159,6 +159,11 @@ class Planner:
         """Whether a reduction along several last axes runs along one row of all their elements. last: those of the last axis."""
         return False
 
+    def first_apart(self, steps: int, elements: int, dtype: str) -> bool:
+        """Whether a reduction along two groups of axes does the first one apart: it adds up `steps` rows of `elements` elements. The last
+        axis is kept."""
+        return False
+
     def reduced(self, extent: int, dtype: str) -> int:
         """The elements of a row to reduce: as many as there are, or more, which are neutral, so that they fill whole vectors."""
         return extent

@@ -40,6 +40,9 @@ def reduce(
     into one if their elements are contiguous. beyond: a number that f may get along the last axis past its end, so that it reads
     valid data there.
     """
+    first = _first_apart(shape_of(x), axes, x.dtype) if reducer in _NEUTRAL and beyond is None else []
+    if first:
+        x, f = reduce(x, first, True, reducer, f, name), lambda v, _: v
     shape = shape_of(x)
     extents = {a: shape[a] for a in axes}
     last = len(shape) - 1
@@ -85,6 +88,18 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
     largest_number: tir.lowest,
     te.min: tir.highest,
 }
+
+
+def _first_apart(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
+    """The first group of adjacent reduced axes, if further ones follow behind an axis that is kept, as is the last axis, and the planner
+    decides to reduce it apart; else []."""
+    begin = sorted(axes)[0]
+    first = [a for a in axes if {*range(begin, a)} <= {*axes}]
+    if len(first) == len(axes) or len(shape) - 1 in axes or {int} != {type(d) for d in shape}:
+        return []
+    steps = number_of([shape[a] for a in first])
+    row = number_of([d for a, d in enumerate(shape) if a not in first])
+    return first if steps > 1 and planner().first_apart(steps, row, dtype) else []
 
 
 def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:

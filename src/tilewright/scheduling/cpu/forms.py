@@ -201,6 +201,13 @@ class CpuForms(Planner):
         model = "one row" if last % (4 * lanes) and elements >= 2 * lanes else "apart"
         return self.plan.choose("reduction.axes", model, lambda: ("one row", "apart")) == "one row"
 
+    def first_apart(self, steps: int, elements: int, dtype: str) -> bool:
+        lanes, cpu = self.lanes(dtype), self.plan.target.cpu
+        # Rows fill vectors, which their last axis may not; the rows of sums stay in the first caches.
+        near = elements * (DataType(dtype).bits // 8) <= cpu.l1_bytes
+        model = "two" if near and steps >= lanes and elements >= lanes else "one"
+        return self.plan.choose("reduction.stages", model, lambda: ("one", "two")) == "two"
+
     def reduced(self, extent: int, dtype: str) -> int:
         lanes, core = self.lanes(dtype), self.plan.target.cpu.core
         vectors = ceil_div(extent, lanes)
