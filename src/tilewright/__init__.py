@@ -106,6 +106,7 @@ lazy.declare(
         "ndarray": "tilewright.runtime.ndarray",
         "_ffi": "tilewright._ffi",
         "transform": "tilewright.ir.transform",
+        "tvm_wrap_excepthook": "tilewright.runtime.errors:tvm_wrap_excepthook",
     },
 )
 # Programs are written in words of layers above the script room.

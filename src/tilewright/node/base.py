@@ -313,6 +313,10 @@ class Node(metaclass=NodeMeta):
     def same_as(self, other: object) -> bool:
         return self is other
 
+    def legacy_repr(self) -> str:
+        """The text of `repr`, under the name that programs have for the printer before TVMScript."""
+        return repr(self)
+
     def script(self, **options: Any) -> str:
         """The program as text that can be parsed back; options are those of script.PrinterConfig."""
         text: str = _script_hooks[0](self, **options)

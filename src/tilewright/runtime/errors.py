@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tilewright.support import errors as _errors
 
@@ -30,17 +30,33 @@ _travelling: dict[type[BaseException], str] = {
 
 
 def register_error(
-    name: str | ErrorType | None = None, cls: ErrorType | None = None
+    func_name: str | ErrorType | None = None, cls: ErrorType | None = None
 ) -> ErrorType | Callable[[ErrorType], ErrorType]:
     """Makes an exception class known by its name, so that native code and remote sessions can raise it."""
-    if isinstance(name, type):
-        return register_error(name.__name__, name)
+    if isinstance(func_name, type):
+        return register_error(func_name.__name__, func_name)
 
     def register(target: ErrorType) -> ErrorType:
-        _kinds[name if isinstance(name, str) else target.__name__] = target
+        _kinds[func_name if isinstance(func_name, str) else target.__name__] = target
         return target
 
     return register if cls is None else register(cls)
+
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def tvm_wrap_excepthook(exception_hook: Hook) -> Hook:
+    """A `sys.excepthook` that calls another one, and then ends the processes that the program started with multiprocessing, so that the
+    program ends, too."""
+
+    def hook(exctype: type[BaseException], value: BaseException, trbk: TracebackType | None) -> None:
+        exception_hook(exctype, value, trbk)
+        started = sys.modules.get("multiprocessing")
+        for child in started.active_children() if started is not None else ():
+            child.terminate()
+
+    return hook
 
 
 def error_class(kind: str) -> type[BaseException]:

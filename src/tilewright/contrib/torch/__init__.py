@@ -6,11 +6,14 @@ from tilewright.contrib.torch.module import GraphModule, TraceTvmModule, VMModul
 from tilewright.contrib.torch.optimize_torch import GraphExecutorFactoryWrapper, optimize_torch
 from tilewright.contrib.torch.pytorch_tvm import PyTorchTVMModule, compile
 
+TVMScriptIRModule = OperatorModuleWrapper
+
 __all__ = [
     "GraphExecutorFactoryWrapper",
     "GraphModule",
     "OperatorModuleWrapper",
     "PyTorchTVMModule",
+    "TVMScriptIRModule",
     "TraceTvmModule",
     "VMModule",
     "as_torch",

@@ -116,15 +116,15 @@ class Prelude:
         name = self.get_name("tensor_t", dtype)
         return _one_of(name, self.mod.get_type(name)[1:], self.get_name(canonical, dtype))
 
-    def get_ctor_static(self, ty_name: str, canonical: str, dtype: str, shape: Shape) -> Constructor:
+    def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Shape) -> Constructor:
         """A constructor of the tensors of a dtype and shape: "tensor_constructor" or "tensor_nil"."""
         self.get_type_static(ty_name, dtype, shape)
-        name = self.get_name_static(ty_name, dtype, shape)
-        return _one_of(name, self.mod.get_type(name)[1:], self.get_name_static(canonical, dtype, shape))
+        full = self.get_name_static(ty_name, dtype, shape)
+        return _one_of(full, self.mod.get_type(full)[1:], self.get_name_static(name, dtype, shape))
 
-    def get_tensor_ctor_static(self, canonical: str, dtype: str, shape: Shape) -> Constructor:
+    def get_tensor_ctor_static(self, name: str, dtype: str, shape: Shape) -> Constructor:
         """The same, of "tensor_t"."""
-        return self.get_ctor_static("tensor_t", canonical, dtype, shape)
+        return self.get_ctor_static("tensor_t", name, dtype, shape)
 
     def load_prelude(self) -> None:
         """Defines the tensor arrays of all dtypes in the module, which are there when they are asked for otherwise; the rest of the

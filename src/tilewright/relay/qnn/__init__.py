@@ -10,10 +10,12 @@ from tilewright.relay.op.quantization.requantize_config import (
     requantize_config,
 )
 from tilewright.relay.qnn import transform
+from tilewright.relay.qnn.packed import contrib_dense_pack
 from tilewright.support import lazy
 
 vars(op).update(
     RequantizeConfig=RequantizeConfig,
+    contrib_dense_pack=contrib_dense_pack,
     current_requantize_config=current_requantize_config,
     register_qnn_canonicalize=register_qnn_canonicalize,
     register_qnn_legalize=register_qnn_legalize,

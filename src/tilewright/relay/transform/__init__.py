@@ -22,13 +22,18 @@ from tilewright.relay.transform.dynamic.check_bounds import CheckBounds
 from tilewright.relay.transform.dynamic.dynamic_to_static import DynamicToStatic
 from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
 from tilewright.relay.transform.functional.basic_block import ToBasicBlockNormalForm
-from tilewright.relay.transform.functional.cps import to_cps, un_cps
+from tilewright.relay.transform.functional.cps import ToCPS, to_cps, un_cps
 from tilewright.relay.transform.functional.defunctionalization import Defunctionalization
 from tilewright.relay.transform.functional.eta_expand import EtaExpand
 from tilewright.relay.transform.functional.gradient import FirstOrderGradient, gradient
 from tilewright.relay.transform.functional.inline import Inline
 from tilewright.relay.transform.functional.lambda_lift import LambdaLift
-from tilewright.relay.transform.functional.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
+from tilewright.relay.transform.functional.normal_forms import (
+    ToANormalForm,
+    ToANormalFormExpr,
+    ToGraphNormalForm,
+    to_anf,
+)
 from tilewright.relay.transform.functional.partial_eval import PartialEvaluate
 from tilewright.relay.transform.fusion.combine_parallel import (
     BatchingOps,
@@ -102,7 +107,6 @@ FoldConstantExpr = fold_constant_expr
 FunctionPass = ModulePass = Pass
 function_pass = function_pass_of(_Function)
 InferTypeLocal = infer_types
-ToANormalFormExpr = to_anf
 
 __all__ = [
     "AlterOpLayout",
@@ -192,6 +196,7 @@ __all__ = [
     "SplitArgs",
     "ToANormalForm",
     "ToANormalFormExpr",
+    "ToCPS",
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",

@@ -30,6 +30,7 @@ def from_pytorch(
     use_parser_friendly_name: bool = False,
     keep_quantized_weight: bool = False,
     export_renamed_c_graph_path: str | None = None,
+    preserve_pytorch_scopes: bool = False,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:
     """A module with `main`, and its parameters, from a PyTorch model.
 
@@ -41,6 +42,7 @@ def from_pytorch(
     f(inputs, input_types) -> relay expression by operator name ("aten::relu"). default_dtype: for inputs and operators without a
     declared one. use_parser_friendly_name: dots in names become underscores. keep_quantized_weight: quantised weights stay
     integers among the parameters. export_renamed_c_graph_path: writes the imported graph as text to this path.
+    preserve_pytorch_scopes: spans of calls from TorchScript begin with the module that they are in, as a trace writes it.
 
     Parameters of main are the inputs, then the weights. The dictionary holds the weights' values (not copied). Outputs are the model's
     own, then the buffers that it writes. Raises ModelError (arguments that do not fit) and OpNotImplemented, which lists all unsupported
@@ -62,6 +64,7 @@ def from_pytorch(
             use_parser_friendly_name,
             export_renamed_c_graph_path,
             keep_quantized_weight,
+            preserve_pytorch_scopes,
         )
     names: Sequence[tuple[str, Any]] | None = None
     if isinstance(script_module, torch.export.ExportedProgram):

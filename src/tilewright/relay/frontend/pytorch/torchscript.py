@@ -50,14 +50,14 @@ SCRIPTED = (
 
 def import_script(
     module: torch.jit.ScriptModule, infos: Sequence[tuple[str, Any, str]], custom: Custom | None, default_dtype: str, friendly: bool,
-    path: str | None, keep_quantized: bool,
+    path: str | None, keep_quantized: bool, scopes: bool = False,
 ) -> tuple[IRModule, dict[str, np.ndarray]]:  # fmt: skip
     """Imports a ScriptModule or ScriptFunction."""
     import torch
 
     traced = isinstance(module, (torch.jit.TopLevelTracedModule, torch.jit.TracedModule))
     importer = ScriptImporter("the TorchScript model", default_dtype, custom, friendly)
-    importer.keep_quantized = keep_quantized
+    importer.keep_quantized, importer.scopes = keep_quantized, scopes
     graph = inlined(module)
     if path:
         Path(path).write_text(str(graph))
@@ -75,6 +75,8 @@ class ScriptImporter(Importer):
     def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
         super().__init__(title, default_dtype, custom, friendly)
         self.scripted = False
+        self.scopes = False
+        """Whether names of calls begin with the module that they are in."""
         self.level = 0
         self.schemas: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
@@ -276,7 +278,8 @@ class ScriptImporter(Importer):
         if self.is_number_work(short, args):
             return self.number_work(short, raw, args)
         schema = self.schema(node)
-        title = place_of(node)
+        scope = node.scopeName() if self.scopes else ""
+        title = f"{scope}/{place_of(node)}" if scope else place_of(node)
         args = self.tensors(schema, args, title)
         call_name = short.removesuffix("_") if short.endswith("_") and not short.startswith("__") else short
         writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import ClassVar
+from itertools import count
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te
 from tilewright.ir import Type
 from tilewright.relay.cards.card import ELEMWISE, OPAQUE, OpCard, Sample
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Call, Expr
+from tilewright.runtime import register_func
 from tilewright.runtime.packed_func import global_func
+
+_FUNCTIONS = count()
+"""Numbers of functions that programs give `debug`."""
 
 
 class Mark(OpCard):
@@ -54,18 +59,30 @@ class checkpoint(Mark, key="annotation.checkpoint"):
 
 
 class debug(Mark, key="debug"):
-    """data. The interpreter calls the global function "relay.debug" with it, which starts Python's debugger (see relay.debug).
-    Compiled code only returns data."""
+    """expr. The interpreter calls a function with it: `debug_func`, or the global function "relay.debug", which starts Python's debugger
+    (see relay.debug). Compiled code only returns expr."""
 
     fuse = OPAQUE
     pure = False
+    debug_func: str = ""
     # Running samples would stop in the debugger.
     samples = ()
 
-    def ref(self, data: np.ndarray) -> np.ndarray:
+    @classmethod
+    def make(cls, expr: Expr, debug_func: Callable[..., Any] | str | None = None) -> Call:
+        if debug_func is None or isinstance(debug_func, str):
+            return cls.construct(expr, debug_func=debug_func or "")
+        name = f"relay.debug_{next(_FUNCTIONS)}"
+        register_func(name, debug_func)
+        return cls.construct(expr, debug_func=name)
+
+    def infer(self, expr: Type) -> Type:
+        return expr
+
+    def ref(self, expr: np.ndarray) -> np.ndarray:
         import_module("tilewright.relay.debug")
-        global_func("relay.debug")(data)
-        return data
+        global_func(self.debug_func or "relay.debug")(expr)
+        return expr
 
 
 class bitpack_start(Mark, key="annotation.bitpack_start"):

@@ -261,7 +261,7 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
 
 
 class conv2d(ProductOfBytes, key="qnn.conv2d"):
-    """Convolution of data (N, C, H, W) with weight (O, C / groups, KH, KW), as int32; padding stands for 0."""
+    """Convolution of data (N, C, H, W) with kernel (O, C / groups, KH, KW), as int32; padding stands for 0."""
 
     kernel_size: tuple[int, ...] | None = None
     channels: int | None = None
@@ -282,6 +282,12 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
         ((any_bytes((1, 6, 6, 3), "uint8"), any_bytes((3, 3, 3, 4), "uint8"), i32(120), i32([1, 2, 3, 4]), f32(0.1), f32(0.2)),
          {"data_layout": "NHWC", "kernel_layout": "HWIO", "padding": (1, 0, 0, 1)}),
     ]  # fmt: skip
+
+    def infer(
+        self, data: TensorType, kernel: TensorType, input_zero_point: TensorType, kernel_zero_point: TensorType,
+        input_scale: TensorType, kernel_scale: TensorType,
+    ) -> Type:  # fmt: skip
+        return super().infer(data, kernel, input_zero_point, kernel_zero_point, input_scale, kernel_scale)
 
     def plain(self) -> OpCard:
         names = [f.name for f in type(self)._fields if f.name != "span"]

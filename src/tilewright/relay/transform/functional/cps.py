@@ -209,6 +209,11 @@ def to_cps(func: Function, mod: IRModule | None = None) -> Function:
     return new
 
 
+def ToCPS(expr: Function, mod: IRModule | None = None) -> Function:
+    """`to_cps` under the name of a pass."""
+    return to_cps(expr, mod)
+
+
 def un_cps(func: Function) -> Function:
     """Wrap a function that `to_cps` made, so that it returns its result. The continuation is the identity."""
     *params, k = func.params
@@ -221,4 +226,4 @@ def un_cps(func: Function) -> Function:
     return Function(fresh, call, result, variables)
 
 
-__all__ = ["to_cps", "un_cps"]
+__all__ = ["ToCPS", "to_cps", "un_cps"]

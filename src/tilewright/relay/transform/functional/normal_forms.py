@@ -179,6 +179,11 @@ class _Operands(ExprMutator):
         return self.visit(e)
 
 
+def ToANormalFormExpr(e: Expr) -> Expr:
+    """`to_anf` under the name of a pass."""
+    return to_anf(e)
+
+
 def to_anf(expr: Expr) -> Expr:
     """Convert an expression to A-normal form: operands are variables, constants or names, and the order of the lets is
     the order of evaluation, so effects keep their order. A pure value that several scopes use (both branches of an if)

@@ -9,7 +9,7 @@ from tilewright.relay.expr import Expr, Function
 from tilewright.relay.rewriting import rewrite_calls, typed_pass
 
 
-def fold_constant_expr(expr: Expr, mod: IRModule | None = None) -> Expr:
+def fold_constant_expr(expr: Expr, mod: IRModule | None = None, fold_qnn: bool = False) -> Expr:
     """Fold the constants of one expression (classic FoldConstantExpr)."""
     return folded(expr)
 
