@@ -14,6 +14,7 @@ from tilewright.relay.analysis import list_op_freqs
 from tilewright.target import Target
 
 BF16 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4"
+TILES = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=sapphirerapids"
 PLAIN = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 
 
@@ -40,6 +41,13 @@ def widened(body: relay.Expr, target: str) -> str:
 
 def test_a_convolution_gets_the_layout_of_the_instruction() -> None:
     assert "nn.contrib_conv2d_NCHWc" in operators(convolution(), BF16)
+
+
+def test_tiles_are_filled_up() -> None:
+    """46 channels are two blocks of 32, and 121 filters eight tiles of 16."""
+    with Target(TILES), PassContext(opt_level=3):
+        text = relay.optimize(IRModule.from_expr(convolution()), TILES)[0].astext(False)
+    assert "NCHW32c" in text and "OIHW16i" in text and "(1, 2, 12, 12, 32)" in text
 
 
 def test_a_dense_layer_sums_in_float32_and_rounds() -> None:

@@ -16,6 +16,7 @@ from tilewright.target import Target
 from tilewright.target.core import Core, core
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes
+from tilewright.topi.utils import ceil_div
 
 
 def vector_lanes() -> int:
@@ -208,15 +209,19 @@ class conv2d(Conv2D, key="nn.conv2d"):
 
         data, weight = (str(tensor(t).dtype) for t in types)
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)
-        if found is None or not is_static(types[0]) or (o // self.groups) % SIDE:
+        if found is None or not is_static(types[0]):
             return None
         group, block_in = found.group, block_of(layout)
-        least = current_core().tile_groups * group
-        if block_in is None or block_in % least or i % block_in:
+        least, fills = current_core().tile_groups * group, self.groups == 1
+        if fills and o >= SIDE * current_core().filled_block:
+            o = ceil_div(o, SIDE) * SIDE
+        if (o // self.groups) % SIDE:
+            return None
+        if block_in is None or block_in % least or (i % block_in and not fills):
             blocks = [b for b in (SIDE * group, SIDE * group // 2, SIDE * group // 4) if b >= least and i % b == 0]
-            if not blocks:
+            if not blocks and not (fills and i > SIDE * group):
                 return None
-            block_in = blocks[0]
+            block_in = blocks[0] if blocks else SIDE * group
         # The next layer finds as many channels together as a register holds.
         widths = sorted({SIDE * group, 2 * SIDE, SIDE}, reverse=True)
         fits = [b for b in widths if (o // self.groups) % b == 0]

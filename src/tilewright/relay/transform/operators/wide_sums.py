@@ -1,4 +1,5 @@
-"""WideSums: products of bfloat16 give float32, which is then rounded, where the target has an instruction that sums in float32.
+"""WideSums: products of bfloat16 give float32, which is then rounded, where the target has instructions that sum in float32
+(dot products or tiles).
 
     conv2d(x, w): bfloat16   -->   cast(conv2d(x, w, out_dtype="float32"), "bfloat16")
 
@@ -11,7 +12,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
-from tilewright.scheduling.instructions import dot_product
+from tilewright.scheduling.instructions import dot_product, tile_product
 from tilewright.target import Target
 
 NARROW, WIDE = "bfloat16", "float32"
@@ -27,7 +28,8 @@ def wide_sums(call: Call) -> Expr | None:
         return None
     if {str(tensor_of(e).dtype) for e in (*call.args, call)} != {NARROW}:
         return None
-    if dot_product(Target.current(True), NARROW, NARROW, WIDE) is None:
+    target, types = Target.current(True), (NARROW, NARROW, WIDE)
+    if dot_product(target, *types) is None and tile_product(target, *types) is None:
         return None
     product = typed(Call(call.op, call.args, card_of(call).replace(out_dtype=WIDE), (), call.span))
     return constructor("cast")(product, NARROW, span=call.span)
