@@ -68,3 +68,27 @@ def test_conditions_stay_right_where_no_loop_is_split() -> None:
         with PassContext(disabled_pass=off):
             tvm.build(func, target="llvm")(tvm.nd.array(x), found)
         np.testing.assert_array_equal(found.numpy(), x.max(-1))
+
+
+@T.prim_func
+def joined(a: T.handle, b: T.handle, c: T.handle, d: T.handle) -> None:
+    A = T.match_buffer(a, (20,))
+    B = T.match_buffer(b, (8,))
+    C = T.match_buffer(c, (22,))
+    D = T.match_buffer(d, (50,))
+    for i in T.serial(50, annotations={"pragma_loop_partition_hint": 1}):
+        if i >= 28:
+            D[i] = C[i - 28]
+        elif i >= 20:
+            D[i] = B[i - 20]
+        else:
+            D[i] = A[i]
+
+
+def test_a_hint_splits_a_loop_at_all_its_conditions() -> None:
+    text = tvm.tir.transform.LoopPartition()(tvm.IRModule.from_expr(joined)).script()
+    assert "if " not in text and text.count("for i in range") == 3, text
+    parts = [np.arange(n, dtype="float32") + 100 * n for n in (20, 8, 22)]
+    found = np.zeros(50, "float32")
+    run(lower(joined.with_attr("global_symbol", "main")), [*parts, found])
+    np.testing.assert_array_equal(found, np.concatenate(parts))

@@ -14,6 +14,7 @@ from tilewright.codegen.interp import run
 from tilewright.ir import IRModule
 from tilewright.ir.types import FuncType, TensorType
 from tilewright.node import assert_structural_equal
+from tilewright.script import from_source
 from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
@@ -199,3 +200,18 @@ def test_storage_side_by_side_counts_once() -> None:
 def test_functions_may_say_how_much_they_compute() -> None:
     mod = IRModule({"f": copy.with_attr("estimated_flops", 5.0), "g": copy})
     assert tir.analysis.estimate_tir_flops(mod) == 5.0
+
+
+def test_one_number_is_the_work_of_one_thread() -> None:
+    """Also of a block without axes, which is the outermost one."""
+    program = """
+@T.prim_func
+def main(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
+    with T.block("B"):
+        T.reads(A[()])
+        T.writes(B[()])
+        B[()] = A[()] + T.float32(1)
+"""
+    with Target("cuda"):
+        text = P.DefaultGPUSchedule()(IRModule({"main": from_source(program)})).script()
+    assert text.count("thread_binding(1") == 2 and 'T.block("B")' in text

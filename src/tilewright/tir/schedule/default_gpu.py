@@ -10,7 +10,7 @@ from tilewright.target import Target
 from tilewright.tir.expr import IterVar
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.schedule.schedule import Schedule
-from tilewright.tir.stmt import For, ForKind
+from tilewright.tir.stmt import Block, BlockRealize, For, ForKind
 from tilewright.tir.stmt_functor import pre_order_visit
 
 DEVICES = ("cuda", "rocm", "metal", "opencl", "vulkan", "webgpu", "nvptx")
@@ -27,6 +27,15 @@ def _bound(func: PrimFunc) -> bool:
 
     pre_order_visit(func.body, look)
     return found[0]
+
+
+def _with_root(func: PrimFunc) -> PrimFunc:
+    """The function, whose outermost block is called "root": around a block without axes that stands alone, too."""
+    body = func.body
+    assert isinstance(body, BlockRealize)
+    if body.block.name_hint == "root":
+        return func
+    return func.replace(body=BlockRealize((), IntImm("bool", 1), Block((), (), (), "root", body)))
 
 
 def schedule_block(sch: Schedule, block: Any, threads: int) -> None:
@@ -128,7 +137,9 @@ def DefaultGPUSchedule() -> Pass:
             if kind not in DEVICES:
                 continue
             most = int(getattr(target, "max_num_threads", 0) or MAX_THREADS)
-            sch = Schedule(IRModule({GlobalVar("main"): func}))
+            if not isinstance(func.body, BlockRealize):
+                continue
+            sch = Schedule(IRModule({GlobalVar("main"): _with_root(func)}))
             for rv in sch.get_child_blocks(sch.get_block("root")):
                 schedule_block(sch, rv, min(most, 1024))
             functions[gvar] = sch.mod["main"].with_attr("tir.is_scheduled", True)

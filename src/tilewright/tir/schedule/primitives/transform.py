@@ -6,32 +6,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tilewright.ir import IntImm, Op, PrimExpr, Range, as_prim_expr
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
 from tilewright.tir import (
-    EQ,
     Block,
     BlockRealize,
     BufferLoad,
     BufferRegion,
     BufferStore,
-    Call,
-    Cast,
-    Evaluate,
     FloorDiv,
     FloorMod,
     For,
     ForKind,
     IterVar,
-    Not,
-    Or,
     Var,
     decl_buffer,
 )
 from tilewright.tir.schedule.arguments import block_map, either, layout_map
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.binding import binding_of
-from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters, written_buffers
+from tilewright.tir.schedule.facts.block_checks import alloc_site, need_simple_iters
 from tilewright.tir.schedule.facts.certain import writes_exactly
 from tilewright.tir.schedule.facts.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.facts.linear_forms import Forms, combine, same
@@ -39,6 +33,7 @@ from tilewright.tir.schedule.facts.point_effects import need_order_free
 from tilewright.tir.schedule.facts.regions import swept
 from tilewright.tir.schedule.facts.solve import solve
 from tilewright.tir.schedule.index_map import IndexMap
+from tilewright.tir.schedule.primitives.layout_padding import filler, filling_nest, nest_of, padding_nest, padding_place
 from tilewright.tir.schedule.primitives.rewrite import (
     ReplaceStmts,
     RewriteAccesses,
@@ -82,7 +77,8 @@ def transform_layout(
 
     buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old indices.
     pad_value: the value of padding elements in the new layout, a number or a function of the new indices. None: the new
-    layout must have no padding. A block after the writer fills the padding; of a parameter, the value is assumed.
+    layout must have no padding. The writer also writes the padding, if it is one
+    store with its own loops; or else a block after it does. Of a parameter, the value is assumed.
     assume_injective_transform: check neither that elements get different places, nor the padding.
     """
     state = s.state
@@ -108,10 +104,16 @@ def transform_layout(
         placed.region,
     )
     body = rewriter.visit(site_ref.stmt.body)
-    if pad_value is not None and padded:
-        place, assumed = _padding_place(site_ref.stmt.body, old, site is None)
+    fills = filler(state, site_ref, old) if pad_value is not None and padded and site is not None else None
+    if fills is not None:
+        nest, filled = filling_nest(state, fills, new, padding, inverse, pad_value)
+        moved = rewriter.reuse.pop(fills.block, fills.block)
+        body = ReplaceStmts({id(nest_of(body, moved)): nest}).run(body)
+        rewriter.reuse[fills.block] = filled
+    elif pad_value is not None and padded:
+        place, assumed = padding_place(site_ref.stmt.body, old, site is None)
         name = f"buffer_{new.name}_assumptions" if assumed else f"{new.name}_pad"
-        nest = _padding_nest(state, new, padding, inverse, pad_value, name, assumed)
+        nest = padding_nest(state, new, padding, inverse, pad_value, name, assumed)
         statements = body_list(body)
         body = with_statements(body, [*statements[:place], nest, *statements[place:]])
     allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
@@ -159,53 +161,6 @@ class _Placed:
                 low_e, high_e = forms.emit(b[0], dtype), forms.emit(b[1], dtype)
                 out.append(Range.from_min_extent(low_e, forms.simplify(high_e - low_e + 1)))
         return BufferRegion(self.buffer, tuple(out))
-
-
-def _padding_place(body: Stmt, old: Buffer, parameter: bool) -> tuple[int, bool]:
-    """(number of the statement of a buffer's scope before which its padding is set, whether it is only assumed). The padding is set after
-    the last writer. For a parameter that is not written, the caller of the function guarantees the value of the padding."""
-    writers = [i for i, st in enumerate(body_list(body)) if any([old in written_buffers(x.block) for x in leaves(st)])]
-    if not writers and not parameter:
-        refuse("{0} must be written in its scope, so that its padding can be filled", old)
-    return (writers[-1] + 1, False) if writers else (0, True)
-
-
-def _padding_nest(
-    state: ScheduleState, buffer: Any, padding: PrimExpr, inverse: IndexMap, pad_value: Any, name: str, assumed: bool
-) -> Stmt:
-    """Loops that set the padding of a buffer, or that assume its value."""
-    loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
-    iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
-    value = pad_value
-    if isinstance(pad_value, IndexMap):
-        if len(pad_value.final_indices) != 1:
-            refuse(f"pad_value must give one value, but gives {len(pad_value.final_indices)}")
-        value = substitute(pad_value.final_indices[0], dict(zip(pad_value.initial_indices, iter_vars, strict=True)))
-    if isinstance(value, float) and not buffer.dtype.is_float:
-        if not value.is_integer():
-            refuse(f"pad_value must be of the type of {{0}}, which is {buffer.dtype}, but is {value}", buffer)
-        value = int(value)
-    value = as_prim_expr(value, "pad_value", buffer.dtype)
-    if value.dtype is not buffer.dtype:
-        value = Cast(buffer.dtype, value)
-    region = (BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])),)
-    iters = []
-    for v, n in zip(iter_vars, buffer.shape, strict=True):
-        state.note_range(v, IntImm(v.dtype, 0), n)
-        iters.append(IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR))
-    predicate: PrimExpr = IntImm("bool", 1)
-    if assumed:
-        inside = substitute(padding, dict(zip(inverse.initial_indices, iter_vars, strict=True)))
-        claim = Or(Not(inside), EQ(BufferLoad(buffer, tuple(iter_vars)), value))
-        body = Evaluate(Call("bool", Op.get("tir.assume"), (claim,)))
-        block = Block(tuple(iters), region, (), name, body)
-    else:
-        block = Block(tuple(iters), (), region, name, BufferStore(buffer, value, tuple(iter_vars)))
-        predicate = substitute(padding, dict(zip(inverse.initial_indices, loop_vars, strict=True)))
-    nest: Stmt = BlockRealize(tuple(loop_vars), predicate, block)
-    for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
-        nest = For(v, 0, n, ForKind.SERIAL, nest)
-    return nest
 
 
 @recorded_as(block_map)

@@ -25,10 +25,12 @@ from tilewright.arith.linear import Lin, OutOfRange, combine, mentions, scale, s
 from tilewright.ir import IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
-from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
+from tilewright.tir.arithmetic import conjuncts, logical_and, logical_not, maximum, minimum
 from tilewright.tir.expr import Call, IterVar, Select, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.op import likely
+from tilewright.tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import Invariants, call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
@@ -231,6 +233,50 @@ class _Needs:
         return self.linear and bool(self.lows or self.highs)
 
 
+HINT = "pragma_loop_partition_hint"
+"""The pragma, or the annotation, of a loop that is split in any case. The annotation means every condition on its variable."""
+
+
+class _MarkLikely(Mutator):
+    """Marks the conditions of statements on a variable as likely."""
+
+    def __init__(self, var: Var) -> None:
+        self.var = var
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Stmt:
+        s = self.rebuild(s)
+        parts = [
+            likely(c) if self.var in used_vars(c) and call_name(c) != "likely" else c for c in conjuncts(s.condition)
+        ]
+        return s.replace(condition=_conjunction(parts))
+
+
+class _Settle(Mutator):
+    """Conditionals that the analyzer decides become one of their branches."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Stmt:
+        parts = conjuncts(s.condition)
+        condition = _conjunction([c.args[0] if isinstance(c, Call) and call_name(c) == "likely" else c for c in parts])
+        if self.analyzer.can_prove(condition):
+            return self.visit(s.then_case)
+        if self.analyzer.can_prove(logical_not(condition)):
+            return Evaluate(IntImm("int32", 0)) if s.else_case is None else self.visit(s.else_case)
+        return self.rebuild(s)
+
+
 class _Partition(Mutator):
     def __init__(self, const_loops: bool, choices: dict[int, list[Call]]) -> None:
         self.analyzer = Analyzer()
@@ -240,11 +286,11 @@ class _Partition(Mutator):
         self.copies = 0
         self.const_loops = const_loops
         self.threads: dict[Var, Range] = {}
-        self.hinted = False
+        self.hinted = self.settling = False
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Stmt:
-        if s.attr_key == "pragma_loop_partition_hint":
+        if s.attr_key == HINT:
             # The hint applies to the loop right below, whatever its length.
             self.hinted = True
             return self.visit(s.body)
@@ -258,6 +304,15 @@ class _Partition(Mutator):
     @on(For)
     def _for(self, s: For) -> Stmt:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
+        if s.annotations.get(HINT):
+            notes = {k: v for k, v in s.annotations.items() if k != HINT}
+            s = s.replace(body=_MarkLikely(s.loop_var).visit(s.body), annotations=notes)
+            self.settling, outer = True, self.settling
+            done = self._try(s) if s.kind == ForKind.SERIAL and self.copies < MAX_COPIES else None
+            self.settling = outer
+            if done is not None:
+                return done
+            self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         # Copies cost a GPU kernel more than the tests that they save.
         chosen = self.hinted or (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
         self.hinted = False
@@ -381,8 +436,12 @@ class _Partition(Mutator):
             if len(pieces):
                 self.copies += 1
             self.analyzer.bind(s.loop_var, Range.from_min_extent(start, extent), allow_override=True)
-            piece = s.replace(min=start, extent=extent, body=self.visit(body))
-            pieces.append(piece)
+            if self.settling and body is s.body:
+                # What the range of a piece decides is gone, and what it leaves open splits the piece again.
+                piece = s.replace(min=start, extent=extent, body=_Settle(self.analyzer).visit(body))
+                pieces.append(self._try(piece) or piece.replace(body=self.visit(piece.body)))
+            else:
+                pieces.append(s.replace(min=start, extent=extent, body=self.visit(body)))
         return stmt_seq(*pieces)
 
     def _without(self, certain: set[int], body: Stmt) -> Stmt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import GE, LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
@@ -34,14 +34,13 @@ from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
-    from tilewright.tir.expr import Add
     from tilewright.tir.schedule.schedule import Schedule
     from tilewright.tir.stmt import Stmt
 
 
 @primitive
 def blockize(s: Schedule, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
-    """for i0: for i1: block(vi = i0 * 4 + i1)   -->   for i0: block(vio = i0): for i1: block(vi = vio * 4 + i1)
+    """for i0: for i1: block(vi = i0 * 4 + i1)   -->   for i0: block(vi_o = i0): for i1: block(vi_i = i1)[vi := vi_o * 4 + vi_i]
 
     Wraps `target` in a new block, which is returned. target: a loop that holds one block, or a list of blocks. For a
     list, the new block holds the statements directly below the innermost loop around all of them. preserve_unit_iters:
@@ -50,6 +49,14 @@ def blockize(s: Schedule, target: LoopRV | list[BlockRV], preserve_unit_iters: b
     if isinstance(target, (list, tuple)):
         return s.block_rv(blockize_blocks(s.state, [s.block(b) for b in target], preserve_unit_iters))
     return s.block_rv(blockize_loop(s.state, s.loop(target), preserve_unit_iters))
+
+
+class _Inside(NamedTuple):
+    """A block inside the new one, with iteration variables of its own, their bindings, and the conditions that remain."""
+
+    block: Block
+    values: list[Any]
+    conditions: list[Any]
 
 
 class _Division:
@@ -62,30 +69,41 @@ class _Division:
         self.iters: list[Any] = []
         self.values: list[Any] = []
         self.conditions: list[Any] = []
+        self.single: dict[Var, Any] = {}
+        """Outer variables with one value -> this value."""
         self._known: list[tuple[Lin, int, int, Any]] = []
 
-    def divide(self, old: Block, realize: BlockRealize, inside: set[Var]) -> tuple[list[Any], list[Any]]:
-        """The bindings of a block inside the new one, and the remaining predicate."""
+    def divide(self, old: Block, realize: BlockRealize, inside: set[Var]) -> _Inside:
+        """What a block becomes inside the new one."""
         forms = self.state.forms
-        inner_values: list[Add | Var] = []
-        for iv, value in zip(old.iter_vars, realize.iter_values, strict=True):
-            inner_values.append(self._value(old, iv, value, inside))
-        inner_conditions = []
+        values = [
+            self._value(old, iv, value, inside) for iv, value in zip(old.iter_vars, realize.iter_values, strict=True)
+        ]
+        conditions = []
         for c in conjuncts(realize.predicate):
             if inside.isdisjoint(vars_in(c)):
                 if all([str(c) != str(d) for d in self.conditions]):
                     self.conditions.append(c)
                 continue
-            for value, inner_value in zip(realize.iter_values, inner_values, strict=True):
+            for k, value in enumerate(realize.iter_values):
                 d = combine(forms.of(c.a), forms.of(value), -1) if hasattr(c, "a") else None
                 if d is not None and not d.terms and not d.const and not vars_in(c.b) & (inside | self.outside):
-                    inner_conditions.append(type(c)(inner_value, c.b))
+                    whole = values[k][3]
+                    conditions.append(type(c)(whole, c.b))
+                    # The bound is a fact about the whole variable, which accesses are known by.
+                    iv = old.iter_vars[k]
+                    values[k] = (iv, whole, iv.var, whole)
                     break
             else:
                 refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", old)
-        return inner_values, inner_conditions
+        kept = [(iv, bound) for iv, bound, _, _ in values if iv is not None]
+        env = {iv.var: new for iv, (_, _, new, _) in zip(old.iter_vars, values, strict=True) if new is not iv.var}
+        block = substitute(old.replace(iter_vars=()), env).replace(iter_vars=tuple([iv for iv, _ in kept]))
+        return _Inside(block, [bound for _, bound in kept], conditions)
 
-    def _value(self, old: Block, iv: Any, value: PrimExpr, inside: set[Var]) -> Any:
+    def _value(self, old: Block, iv: Any, value: PrimExpr, inside: set[Var]) -> tuple[Any, Any, Any, Any]:
+        """(the iteration variable inside, None if all of it is outside; its binding; what stands for the old variable in the block; the
+        value of the old variable by loops inside and variables outside)."""
         forms = self.state.forms
         dtype = iv.var.dtype
         form = forms.of(value)
@@ -104,12 +122,13 @@ class _Division:
                     f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}",
                     old,
                 )
-            return value
+            return iv, value, iv.var, value
         if not inner.terms:
-            return self._outer_value(iv, outer, 1)
+            base = self._outer_value(iv, outer, 1)
+            return None, None, base, base
         if high is None and not outer.terms and not outer.const:
             # A symbolic domain is inside as a whole.
-            return value
+            return iv, value, iv.var, value
         if low != 0 or high is None or high < 0:
             refuse(
                 f"the inner part of {iv.var.name} of {{0}} must run from 0 to a constant, but is {forms.emit(inner)}",
@@ -123,7 +142,15 @@ class _Division:
                     old,
                 )
         base = self._outer_value(iv, forms.div(outer, size), size, guarded=True)
-        return forms.emit(combine(inner, forms.of(base), size), dtype)
+        var = Var(f"{iv.var.name}_i", dtype)
+        count = IntImm(dtype, size)
+        self.state.note_range(var, IntImm(dtype, 0), count)
+        new = IterVar(Range.from_min_extent(IntImm(dtype, 0), count), var, iv.iter_type)
+        bound, first = forms.emit(inner, dtype), forms.of(base)
+        if isinstance(base, Var) and base in self.single:
+            first = forms.of(self.single[base])
+        moved = forms.emit(first, dtype) * size + var if first.terms or first.const else var
+        return new, bound, moved, forms.emit(combine(inner, first, size), dtype)
 
     def _outer_value(self, iv: Any, base: Lin, size: int, guarded: bool = False) -> Any:
         """The outer iteration variable for `base`: a new one, or an existing one with the same value and domain.
@@ -141,7 +168,7 @@ class _Division:
         if not self.preserve and isinstance(count, IntImm) and count.value == 1 and not base.terms:
             return forms.emit(base, dtype)
         for known, kind, known_size, var in self._known:
-            if same(known, base) and kind == iv.iter_type and known_size == size:
+            if base.terms and same(known, base) and kind == iv.iter_type and known_size == size:
                 dom = next(x.dom for x in self.iters if x.var is var)
                 if same(forms.of(dom.extent), forms.of(count)) and same(forms.of(dom.min), forms.of(low)):
                     return var
@@ -149,6 +176,8 @@ class _Division:
         self.state.note_range(var, low, count)
         self.iters.append(IterVar(Range.from_min_extent(low, count), var, iv.iter_type))
         self.values.append(forms.emit(base, dtype))
+        if isinstance(count, IntImm) and count.value == 1:
+            self.single[var] = low
         self._known.append((base, iv.iter_type, size, var))
         if guarded and not forms.nonneg(combine(base, forms.of(low), -1)):
             self.conditions.append(GE(self.values[-1], low))
@@ -169,9 +198,6 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     outside = {r.stmt.loop_var for r in loops_above(loop_ref)}
     inner_loops = [lp for lp in leaf.loops if lp.loop_var not in outside]
     division = _Division(state, outside, preserve_unit_iters)
-    inner_values, inner_conditions = division.divide(old, leaf.realize, {lp.loop_var for lp in inner_loops})
-    init = None
-    inner_block = old
     if old.init is not None:
         need_simple_iters(old)
         need_whole_reduction(binding_of(state, leaf), leaf)
@@ -179,16 +205,17 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
         once, reason = reaches_once(state, leaf, len(outside))
         if not once:
             refuse(f"{{0}} must reach each point of {{1}} once, but {reason}", loop, old)
-        init = _inner_init(state, old, inner_values, inner_loops, inner_conditions)
-        inner_block = old.replace(
-            init=None,
-            reads=(*[w for w in old.writes if all([w.buffer is not r.buffer for r in old.reads])], *old.reads),
-        )
-    inner_realize = BlockRealize(tuple(inner_values), conjunction(inner_conditions), inner_block)
+    inner = division.divide(old, leaf.realize, {lp.loop_var for lp in inner_loops})
+    init, inner_block = None, inner.block
+    if inner_block.init is not None:
+        init = _inner_init(state, inner_block, inner.values, inner_loops, inner.conditions)
+        written = [w for w in inner_block.writes if all([w.buffer is not r.buffer for r in inner_block.reads])]
+        inner_block = inner_block.replace(init=None, reads=(*written, *inner_block.reads))
+    inner_realize = BlockRealize(tuple(inner.values), conjunction(inner.conditions), inner_block)
     body = ReplaceStmts({id(leaf.realize): inner_realize}).run(loop)
     inside = [Leaf(inner_realize, tuple(inner_loops))]
-    reads = _outer_regions(state, inside, [old.reads])
-    writes = _outer_regions(state, inside, [old.writes])
+    reads = _outer_regions(state, inside, [inner.block.reads])
+    writes = _outer_regions(state, inside, [inner.block.writes])
     outer_block = Block(tuple(division.iters), reads, writes, f"{old.name_hint}_o", body, init)
     outer_realize = BlockRealize(tuple(division.values), conjunction(division.conditions), outer_block)
     parent = loop_ref.parent
@@ -224,10 +251,12 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
     division = _Division(state, outside, preserve_unit_iters)
     changes: dict[int, Stmt] = {}
     inside = []
+    renewed: dict[Any, Any] = {}
     for x in found:
-        values, conditions = division.divide(x.block, x.realize, {lp.loop_var for lp in x.loops})
-        realize = BlockRealize(tuple(values), conjunction(conditions), x.block)
+        inner = division.divide(x.block, x.realize, {lp.loop_var for lp in x.loops})
+        realize = BlockRealize(tuple(inner.values), conjunction(inner.conditions), inner.block)
         changes[id(x.realize)] = realize
+        renewed[x.block] = inner.block
         inside.append(Leaf(realize, x.loops))
     for iv in division.iters:
         if iv.iter_type == REDUCE and str(iv.dom.extent) != "1":
@@ -244,7 +273,7 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
     block = Block(tuple(division.iters), reads, writes, name, body)
     outer = BlockRealize(tuple(division.values), conjunction(division.conditions), block)
     new_body = with_statements(lca.stmt.body, [*statements[: places[0]], outer, *statements[places[-1] + 1 :]])
-    state.replace(lca, lca.stmt.replace(body=new_body))
+    state.replace(lca, lca.stmt.replace(body=new_body), renewed)
     return state.ref(block)
 
 

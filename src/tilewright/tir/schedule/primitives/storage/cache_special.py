@@ -110,8 +110,7 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
         region = unite(state.forms, region, written)
     need_written(state, scope, statements[:at], buffer, region, old)
     load_nest, loader = copy_block(state, buffer, copy, copy.name, box_of(state, region, buffer))
-    name = f"{copy.name}_{buffer.scope()}"
-    store_nest, storer = copy_block(state, copy, buffer, name, box_of(state, written, buffer))
+    store_nest, storer = copy_block(state, copy, buffer, copy.name, box_of(state, written, buffer))
     rewriter = ReplaceBuffers({buffer: copy})
     replaced = rewriter.visit(statements[at])
     around = [*statements[:at], load_nest, replaced, store_nest, *statements[at + 1 :]]

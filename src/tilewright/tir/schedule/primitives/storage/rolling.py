@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Or, decl_buffer
+from tilewright.tir import GE, LE, LT, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.facts.block_checks import need_complete_or_reduction
@@ -97,7 +97,7 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     conditions = conjuncts(leaf.realize.predicate)
     for o in overlaps:
         first = LT(o.loop.loop_var, IntImm(o.loop.loop_var.dtype, 1))
-        fresh = GE(forms.emit(o.inner, dtype), IntImm(dtype, o.window - o.step))
+        fresh = LE(IntImm(dtype, o.window - o.step), forms.emit(o.inner, dtype))
         conditions.append(Or(first, fresh))
     # The block uses elements of earlier iterations, so these variables are no longer data parallel.
     ordered = {old.body.indices[o.axis] for o in overlaps}
