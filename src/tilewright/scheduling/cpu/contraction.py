@@ -298,7 +298,7 @@ def in_rows(view: KernelView, block: BlockView, axes: _Axes, facts: _Facts, vect
     columns = vectors * facts.lanes * reduced * weights.buffer.dtype.bits // 8
     results = prod(_extents(block.block.writes[0])) * block.block.writes[0].buffer.dtype.bits // 8
     read = prod(_extents(data)) * data.buffer.dtype.bits // 8
-    model = "rows" if results > max(cpu.l2_bytes, 2 * read) and 2 * columns <= cpu.l2_bytes else "columns"
+    model = "rows" if 2 * results > max(cpu.l2_bytes, 4 * read) and 2 * columns <= cpu.l2_bytes else "columns"
     return view.plan.choose(f"{block.name}.order", model, lambda: ("columns", "rows")) == "rows"
 
 
