@@ -30,6 +30,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "ImageViews": transform.ImageViews,
     "SliceSplits": transform.SliceSplits,
     "FuseAttention": transform.FuseAttention,
+    "FuseRmsNorm": transform.FuseRmsNorm,
     "PackDense": transform.PackDense,
     "FuseOps": transform.FuseOps,
 }

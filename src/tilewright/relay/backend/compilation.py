@@ -99,7 +99,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
         *on_gpus(transform.ChannelsLast()),
         *tuned(transform.SimplifyExpr(), transform.FoldConstant()),
         *on_cpus(transform.PackWinograd(), transform.PackStrassen()),
-        *tuned(transform.FuseAttention()),
+        *tuned(transform.FuseAttention(), transform.FuseRmsNorm()),
         *on_cpus(transform.WriteHalos()),
         *devices,
         transform.FuseOps(),

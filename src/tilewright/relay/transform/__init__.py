@@ -46,6 +46,7 @@ from tilewright.relay.transform.fusion.combine_parallel import (
 from tilewright.relay.transform.fusion.defuse_ops import DefuseOps
 from tilewright.relay.transform.fusion.fuse_attention import FuseAttention
 from tilewright.relay.transform.fusion.fuse_ops import FuseOps
+from tilewright.relay.transform.fusion.fuse_rms_norm import FuseRmsNorm
 from tilewright.relay.transform.fusion.slice_splits import SliceSplits
 from tilewright.relay.transform.fusion.split_args import SplitArgs
 from tilewright.relay.transform.layout.alter_layout import AlterOpLayout, PackDense
@@ -153,6 +154,7 @@ __all__ = [
     "FunctionPass",
     "FuseAttention",
     "FuseOps",
+    "FuseRmsNorm",
     "HoistInvariants",
     "InferType",
     "InferTypeLocal",

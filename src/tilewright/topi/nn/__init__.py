@@ -72,7 +72,16 @@ from tilewright.topi.nn.elemwise import (
 from tilewright.topi.nn.gemm_conv import conv2d_gemm_weight_transform, conv2d_gemm_without_weight_transform
 from tilewright.topi.nn.loss import nll_loss
 from tilewright.topi.nn.lstm import lstm
-from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn, rms_norm
+from tilewright.topi.nn.norm import (
+    batch_norm,
+    divided_by_rms,
+    group_norm,
+    instance_norm,
+    l2_normalize,
+    layer_norm,
+    lrn,
+    rms_norm,
+)
 from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
 from tilewright.topi.nn.paired_conv import conv2d_pairs, dense_pairs, depthwise_conv2d_pairs
 from tilewright.topi.nn.phases import interleave_phases
@@ -224,6 +233,7 @@ __all__ = [
     "group_conv2d_nhwc",
     "group_conv2d_transpose_nchw",
     "group_conv3d_transpose_ncdhw",
+    "divided_by_rms",
     "group_norm",
     "instance_norm",
     "interleave_phases",

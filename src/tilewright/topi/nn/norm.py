@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright import te
@@ -156,6 +156,16 @@ def group_norm(
 def rms_norm(data: te.Tensor, weight: te.Tensor, axis: int | Sequence[int], epsilon: float = 1e-5) -> te.Tensor:
     """data / sqrt(mean of its squares over `axis` + epsilon) * weight, which has the shape of those axes."""
     axes = normalize_axes(axis, len(data.shape))
+    return divided_by_rms(data, axes, epsilon, lambda v, i: v * weight(*[i[a] for a in axes]))
+
+
+def divided_by_rms(
+    data: te.Tensor,
+    axes: Sequence[int],
+    epsilon: float,
+    then: Callable[[PrimExpr, Sequence[Var]], PrimExpr] = lambda v, _: v,
+) -> te.Tensor:
+    """data / sqrt(mean of its squares over `axes` + epsilon). then: what is made of each element, by its indices."""
     shape = shape_of(data)
     total = reduce(data, axes, False, te.sum, lambda v, _: v * v, "rms_norm_sum")
     number = _over([shape[a] for a in axes], data.dtype)
@@ -163,7 +173,7 @@ def rms_norm(data: te.Tensor, weight: te.Tensor, axis: int | Sequence[int], epsi
     def element(*i: Var) -> Any:
         rest = [p for k, p in enumerate(i) if k not in axes]
         scale = tir.rsqrt(total(*rest) / number + tir.const(epsilon, data.dtype))
-        return data(*i) * scale * weight(*[i[a] for a in axes])
+        return then(data(*i) * scale, i)
 
     return compute(shape, element, name="T_rms_norm", tag=tag.BROADCAST)
 
