@@ -134,6 +134,20 @@ def test_list_of_targets_and_names() -> None:
 # ---- planning
 
 
+def test_an_accelerator_works_beside_its_host() -> None:
+    """Its target alone stands for both; what nothing is said of is the CPU's."""
+    context = tvm.transform.PassContext.current()
+    config = tvm.target.make_compilation_config(context, tvm.target.Target("ext_dev", host="llvm -mcpu=haswell"))
+    assert config.devices == [tvm.cpu(0), tvm.ext_dev(0)] and config.targets[0].mcpu == "haswell"
+    x, y = inputs("x", "y")
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.add(x, y)))
+    lib = relay.build(mod, tvm.target.Target("ext_dev", host="llvm"))
+    a = np.ones((2, 8), "float32")
+    module = graph_executor.create(lib.get_graph_json(), lib.get_lib(), tvm.ext_dev(0))
+    module.run(x=a, y=a)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), a + a)
+
+
 def test_copies_stand_where_devices_change() -> None:
     x, y = inputs("x", "y")
     there = on_device(relay.add(x, y), CPU1)

@@ -222,4 +222,7 @@ def test_the_classic_first_example(tmp_path: Path) -> None:
     model.set_input("x", data)
     model.run()
     np.testing.assert_allclose(model.get_output(0).numpy(), np.maximum(data @ weight.T, 0))
+    out = tvm.nd.empty((1, 3), "float32", device)
+    assert model.get_output(0, out) is out
+    np.testing.assert_allclose(out.numpy(), np.maximum(data @ weight.T, 0))
     assert model.module.time_evaluator("run", device, number=2)().mean > 0

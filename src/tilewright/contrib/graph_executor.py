@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import runtime
-from tilewright.runtime import Device, Module, NDArray
+from tilewright.runtime import Device, Module, NDArray, cpu, ext_dev
 from tilewright.runtime.device import DEVICES_OF_A_SESSION
 from tilewright.runtime.executor import StaticModule
 
 
 def create(graph_json_str: str, libmod: Any, device: Device | Sequence[Device]) -> GraphModule:
     """An executor of a graph in the classic JSON form, whose functions are in a library: the parts of relay.build, or functions
-    of tvm.build. Parameters are set by load_params or set_input. A graph over several devices takes all of them."""
+    of tvm.build. Parameters are set by load_params or set_input. A graph over several devices takes all of them; one over an accelerator
+    ("ext_dev") also takes that alone, and the CPU beside it."""
     return GraphModule(native_executor("tvm.graph_executor.create", graph_json_str, libmod, device))
 
 
@@ -23,6 +24,9 @@ def native_executor(maker: str, graph_json_str: str, libmod: Any, device: Device
         raise ValueError(f"the graph must be JSON text, but is a {type(graph_json_str).__name__}")
     module = libmod if isinstance(libmod, Module) else libmod.get_lib()
     devices: list[Any] = device_list(device)
+    kinds = [d.device_type % DEVICES_OF_A_SESSION for d in devices]
+    if kinds == [ext_dev().device_type]:
+        devices.append(cpu() if devices[0].device_type == kinds[0] else devices[0].session.cpu())
     remote = [d.device_type >= DEVICES_OF_A_SESSION for d in devices]
     if set(remote) != {module.type_key == "rpc"}:
         where = "in a session" if module.type_key == "rpc" else "in this process"

@@ -130,7 +130,9 @@ def lower_phases(
             phases[number].append(custom)
     if upto == BLOCKS:
         return [[custom for number, custom in added if number == 0]]
-    return phases[:2] if upto == LOOPS else phases
+    if upto == LOOPS:
+        return [*phases[:2], [custom for number, custom in added if number > 1]]
+    return phases
 
 
 def lower_pipeline(

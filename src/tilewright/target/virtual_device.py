@@ -136,7 +136,8 @@ Targets: TypeAlias = (
 def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> CompilationConfig:
     """The devices of what build was given: one target, a list of targets (the first of a device type is its device 0, the next its
     device 1), or targets by device, by its name or by the number of its type. External code generators in a list have no device
-    of their own; one that is given alone works beside its host, or this machine. `ctxt` is the PassContext."""
+    of their own; one that is given alone works beside its host, or this machine, and so does an accelerator ("ext_dev"), which computes
+    what is annotated with it. `ctxt` is the PassContext."""
     host = Target.canon_target(target_host)
     if isinstance(target, CompilationConfig):
         return target
@@ -159,6 +160,8 @@ def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> 
             external.append(chosen)
             chosen = chosen.host or Target("llvm")
         pairs = [(Device(device_type_of(chosen), 0), chosen)]
+        if chosen.kind.name == "ext_dev":
+            pairs.insert(0, (cpu(), chosen.host or host or Target("llvm")))
     if external and not pairs:
         pairs = [(cpu(), external[0].host or Target("llvm"))]
     return CompilationConfig(pairs, host, external)

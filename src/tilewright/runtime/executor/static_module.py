@@ -130,9 +130,8 @@ class StaticModule:
         return self._tensor(self._get_output, index, out)
 
     def _tensor(self, get: PackedFunc, index: int | str, out: NDArray | None) -> NDArray:
-        there = out is not None and self._is_remote and out.device.device_type < DEVICES_OF_A_SESSION
-        # An array of this process is not written by the other side of a session.
-        result: NDArray = get(index).copyto(out) if there else get(index, out)
+        # The other side of a session neither writes an array of this process, nor gives back one that it was only lent.
+        result: NDArray = get(index).copyto(out) if out is not None and self._is_remote else get(index, out)
         return result
 
     def __getitem__(self, key: str) -> Any:
