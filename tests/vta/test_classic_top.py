@@ -18,16 +18,16 @@ from tilewright.vta.top.bitpack import bitpack, compute_bitpack
 
 TRANSPOSED: dict[str, tuple[int, int, int, int, int]] = {
     "twice as large": (5, 4, 2, 1, 0),
-    "taps that the stride does not divide": (4, 3, 2, 1, 1),
+    "kernels that the stride does not divide": (4, 3, 2, 1, 1),
     "no stride": (5, 3, 1, 1, 0),
-    "one tap": (4, 1, 1, 0, 0),
+    "one kernel offset": (4, 1, 1, 0, 0),
     "gaps": (3, 2, 3, 0, 0),
     "much padding": (6, 4, 2, 3, 0),
 }
-"""Rows, taps, stride, padding, padding of the result."""
+"""Rows, kernel, stride, padding, padding of the result."""
 
 
-@pytest.mark.parametrize("name", all_but(["twice as large", "taps that the stride does not divide"], TRANSPOSED))
+@pytest.mark.parametrize("name", all_but(["twice as large", "kernels that the stride does not divide"], TRANSPOSED))
 def test_transposed_convolutions(name: str) -> None:
     size, kernel, stride, pad, more = TRANSPOSED[name]
     with Environment(DEFAULT) as env:
@@ -50,8 +50,8 @@ def test_transposed_convolutions(name: str) -> None:
         whole = np.zeros((1, 2, rows + 2 * pad + kernel, rows + 2 * pad + kernel, 1, 16), "int64")
         for v in range(kernel):
             for u in range(kernel):
-                taps = w[:, :, kernel - 1 - v, kernel - 1 - u].astype("int64")
-                part = np.einsum("bkyxrc,okdc->boyxrd", x.astype("int64"), taps)
+                filters = w[:, :, kernel - 1 - v, kernel - 1 - u].astype("int64")
+                part = np.einsum("bkyxrc,okdc->boyxrd", x.astype("int64"), filters)
                 whole[:, :, v : v + stride * size : stride, u : u + stride * size : stride] += part
         total = whole[:, :, pad : pad + rows, pad : pad + rows] + b
         np.testing.assert_array_equal(found, np.clip(total >> 8, -128, 127))

@@ -199,11 +199,11 @@ def test_the_choice_of_tiles() -> None:
 
 
 def test_tiles_of_columns_and_of_taps() -> None:
-    """Where a row does not fit, and where the taps of a block do not."""
+    """Where a row does not fit, and where the kernel offsets of a block do not."""
     fields = {"BLOCK": 16, "INP_BUFF_SIZE": 16 * 50, "ACC_BUFF_SIZE": 64 * 20, "WGT_BUFF_SIZE": 256 * 4}
     config, p = Environment(fields).configuration, Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), 32)
     found = choose(p, config)
-    assert 0 < found.columns < 30 and found.by_tap
+    assert 0 < found.columns < 30 and found.by_offset
     assert all([n <= config.depth(m) for m, n in found.uses(p).items()])
 
 
@@ -241,5 +241,5 @@ def test_tuning_by_cycles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     words = done.stdout.splitlines()[-1].split()
     cycles = [int(c) for c in words[3:]]
-    # 14 x 14 results of 4 x 4 blocks and nine taps.
+    # 14 x 14 results of 4 x 4 blocks and nine kernel offsets.
     assert int(words[1]) == len(cycles) > 4 and min(cycles) > 14 * 14 * 16 * 9 and len(set(cycles)) > 3

@@ -55,7 +55,7 @@ def tilings(p: Problem, config: Configuration, freedom: Freedom = ALL) -> Iterat
                 if out * rows * columns > acc:
                     break
                 for inner in divisors(p.in_blocks):
-                    if out * inner * p.taps > wgt or inner * rows * columns > inp * p.strides[0] * p.strides[1]:
+                    if out * inner * p.offsets > wgt or inner * rows * columns > inp * p.strides[0] * p.strides[1]:
                         break
                     yield from _threaded(Tiling(rows, columns, out, inner), p, config, freedom)
 
@@ -117,7 +117,7 @@ def bound(p: Problem, t: Tiling, config: Configuration) -> float:
         elif not p.per_group and (t.spatial_outer or spatial == 1):
             input_loads = t.threads * spatial * p.batch
     word, latency = config.dram_bytes, config.dram_latency
-    weights = weight_loads * t.out_blocks * t.in_blocks * p.taps * config.element_bytes("wgt") / word
+    weights = weight_loads * t.out_blocks * t.in_blocks * p.offsets * config.element_bytes("wgt") / word
     visits = input_loads * t.row_threads * t.in_blocks / (p.rows // t.rows * (p.columns // t.columns)) / t.row_threads
     inputs = visits * p.groups(t.out_blocks) * _read_elements(p, t) * config.element_bytes("inp") / word
     arrays = sum([n if whole else t.out_blocks for whole in p.copied]) * config.element_bytes("acc") / word
@@ -126,7 +126,7 @@ def bound(p: Problem, t: Tiling, config: Configuration) -> float:
     before = steps(n, 1, config.gemm_latency, n).alone + arrays + len(p.copied) * head
     after = sum([steps(n, 1, config.alu_latency, n, each).alone for each in p.passes])
     after += sum([steps(results, 1, config.alu_latency, results, each).alone for each in p.pool_passes])
-    product = steps(n * t.in_blocks * p.taps, 1, config.gemm_latency, n).alone
+    product = steps(n * t.in_blocks * p.offsets, 1, config.gemm_latency, n).alone
     copies = (
         _sampled_copies(p, t._replace(out_blocks=1, out_threads=1, row_threads=1, spatial_outer=False), config)
         if p.sampled

@@ -13,17 +13,29 @@ from tilewright.vta.configuration import Configuration
 
 
 class Cost(NamedTuple):
-    """Cycles of head and tail; beats of the bus, and the most beats in a cycle."""
+    """Cycles of head and tail; beats of the bus, and the most beats in a cycle. gap: of several copies, cycles between them in which none
+    is on the bus, for each beat. window, later: of a load that asks for more than it may at once, beats that it asks for at once, and the
+    most beats in a cycle behind these; 0: the same."""
 
     head: float
     beats: float = 0.0
     rate: float = 1.0
     tail: float = 0.0
+    gap: float = 0.0
+    window: float = 0.0
+    later: float = 0.0
+
+    @property
+    def moving(self) -> float:
+        """Cycles from the first to the last beat without others on the bus, but for gaps."""
+        if not self.later:
+            return self.beats / self.rate
+        return self.window / self.rate + (self.beats - self.window) / self.later
 
     @property
     def alone(self) -> float:
         """Cycles without others on the bus."""
-        return self.head + self.beats / self.rate + self.tail
+        return self.head + self.moving + self.beats * self.gap + self.tail
 
 
 def _beats(t: Transfer, size: int, config: Configuration) -> tuple[int, int]:
@@ -58,9 +70,13 @@ def read(t: Transfer, memory: str, config: Configuration) -> Cost:
     before, behind = top * width + left, bottom * width + right
     beats, requests = _beats(t, size, config)
     written = count * -(-size // config.dram_bytes) + t.elements - count - behind - min(before, latency + 1)
-    busy, most = max(beats, written), config.dram_requests * config.dram_burst
-    cycles = max(busy, requests, _with_outstanding(busy, count * size, most, latency + 1 + busy / requests))
-    return Cost(latency + 1, beats, beats / cycles, 2 + behind)
+    busy, most_bytes = max(beats, written), config.dram_requests * config.dram_burst
+    at_once, most = max(busy, requests), most_bytes / config.dram_bytes
+    cycles = max(at_once, _with_outstanding(busy, count * size, most_bytes, latency + 1 + busy / requests))
+    if cycles == at_once or beats <= most:
+        return Cost(latency + 1, beats, beats / cycles, 2 + behind)
+    rate = beats / at_once
+    return Cost(latency + 1, beats, rate, 2 + behind, 0.0, most, (beats - most) / (cycles - most / rate))
 
 
 def write(t: Transfer, config: Configuration) -> Cost:
@@ -83,14 +99,17 @@ def steps(count: int, instructions: int, latency: int, visited: int, each: int =
 
 
 def together(costs: Iterable[Cost]) -> Cost:
-    """Instructions behind each other as one: the first head, the last tail, and what is between them as a slower rate."""
+    """Instructions behind each other as one: the first head, the last tail, and what is between them as gaps."""
     parts = list(costs)
     first, last = parts[0], parts[-1]
     beats = sum([c.beats for c in parts])
     if not beats:
         return Cost(sum([c.alone for c in parts]))
+    if len(parts) == 1:
+        return first
+    moving = sum([c.moving for c in parts])
     between = sum([c.alone for c in parts]) - first.head - last.tail
-    return Cost(first.head, beats, beats / max(between, beats), last.tail)
+    return Cost(first.head, beats, beats / moving, last.tail, (between - moving) / beats)
 
 
 __all__ = ["Cost", "read", "steps", "together", "write"]

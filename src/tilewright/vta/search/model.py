@@ -6,15 +6,15 @@ like a shorter one that goes on with the same number of cycles for each tile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from tilewright.vta.compiler.transfers import Transfer
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.search.costs import Cost, read, steps, together, write
 from tilewright.vta.search.problem import Problem, Tiling
-from tilewright.vta.search.tiles import Edge, edges, input_copies, output_copies, product_steps, weight_copies
-from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Operation, Timeline
+from tilewright.vta.search.tiles import edges, input_copies, output_copies, product_steps, weight_copies
+from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Bus, Operation, Timeline
 
 MOST = 1500
 """Operations of a program that is looked at whole; of a longer one the first so many."""
@@ -46,7 +46,6 @@ class _Program:
     def __init__(self, p: Problem, t: Tiling, config: Configuration) -> None:
         self.p, self.t, self.config = p, t, config
         self.operations: list[Operation] = []
-        self.instructions = 0
         self.tile_ends: list[int] = []
         height, width = t.window(p)
         self.y_edges, self.x_edges = (
@@ -68,15 +67,7 @@ class _Program:
         self._load_of: dict[tuple[str, int], int] = {}
         self._product_of: dict[int, int] = {}
         self._store_of: dict[int, int] = {}
-        self._inputs: dict[tuple[Edge, Edge], tuple[Cost, int]] = {}
-        copies = weight_copies(p, t.out_blocks, t.in_blocks, config)
-        self.weights = together([read(c, "wgt", config) for c in copies]), len(copies)
-        stores = output_copies(p, t, "out", config)
-        self.store = together([write(c, config) for c in stores]), len(stores)
-        self.copied = []
-        for whole in p.copied:
-            beside = output_copies(p, t, "acc", config) if whole else (_row(t.out_blocks),)
-            self.copied.append((together([read(c, "acc", config) for c in beside]), len(beside)))
+        self._copies: dict[tuple[object, ...], tuple[Cost, int]] = {}
         self._steps()
 
     def _steps(self) -> None:
@@ -84,15 +75,14 @@ class _Program:
         t, config, n, pooled = self.t, self.config, self.t.accumulators(self.p), self.t.results()
         most = (1 << 14) - 1
         self.reset = steps(n, -(-n // most), config.gemm_latency, n)
-        count = n * self.t.in_blocks * self.p.taps
+        count = n * self.t.in_blocks * self.p.offsets
         self.gemm = steps(count, self.product.instructions, config.gemm_latency, n)
         passes = [*[(n, each) for each in self.p.passes], *[(pooled, each) for each in self.p.pool_passes]]
         self.alu = [(each, steps(n, -(-n // most), config.alu_latency, n, each)) for n, each in passes]
         self.parts = self.p.in_blocks // t.in_blocks
 
     def _add(self, unit: int, cost: Cost, instructions: int, after: tuple[int, ...] = ()) -> int:
-        self.operations.append(Operation(unit, cost, after))
-        self.instructions += instructions
+        self.operations.append(Operation(unit, cost, after, instructions))
         return len(self.operations) - 1
 
     def _uops(self, key: tuple[object, ...], count: int) -> None:
@@ -114,29 +104,68 @@ class _Program:
         after = (self._product_of[thread],) if thread in self._product_of else ()
         self._load_of[memory, thread] = self._add(LOAD, cost, instructions, after)
 
-    def _input(self, y: Edge, x: Edge) -> tuple[Cost, int]:
+    def _copy(
+        self, memory: str, first: int, kind: tuple[Any, ...], make: Callable[..., Iterable[Transfer]]
+    ) -> tuple[Cost, int]:
+        """The cost and the number of copies, make(*kind), whose first element has this number in DRAM: their place in a burst matters."""
+        shift = first * self.config.element_bytes(memory) % self.config.dram_burst
+        key = (memory, shift, *kind)
+        if key not in self._copies:
+            copies = [c._replace(dram=c.dram + shift) for c in make(*kind)]
+            costs = [write(c, self.config) if memory == "out" else read(c, memory, self.config) for c in copies]
+            self._copies[key] = together(costs), len(copies)
+        return self._copies[key]
+
+    def _weights(self, out: int, part: int) -> tuple[Cost, int]:
+        p, t = self.p, self.t
+        first = (out * t.out_blocks * p.in_blocks + part * t.in_blocks) * p.offsets
+        return self._copy("wgt", first, (), lambda: weight_copies(p, t.out_blocks, t.in_blocks, self.config))
+
+    def _input(self, place: Place, row: int, part: int, group: int) -> tuple[Cost, int]:
+        p, t = self.p, self.t
+        y, x = self.y_edges[row], self.x_edges[place.column]
+        block = part * t.in_blocks
+        if p.dense:
+            first = row * t.rows * p.in_blocks + block
+        else:
+            groups = p.out_blocks // p.per_group if p.per_group else 1
+            block += (place.batch * groups + group) * p.in_blocks
+            first = (block * p.size[0] + y.first) * p.size[1] + x.first
         kind = (y._replace(first=0), x._replace(first=0))
-        if kind not in self._inputs:
-            copies = input_copies(self.p, self.t, y, x, self.config)
-            self._inputs[kind] = together([read(c, "inp", self.config) for c in copies]), len(copies)
-        return self._inputs[kind]
+        return self._copy("inp", first, kind, lambda *edges: input_copies(p, t, *edges, self.config))
+
+    def _outputs(self, memory: str, place: Place, out: int, row: int) -> tuple[Cost, int]:
+        """The stores of a tile, or the loads of an array of its shape."""
+        p, t = self.p, self.t
+        block = place.batch * p.out_blocks + out * t.out_blocks
+        first = (block * p.rows + row * t.rows) * p.columns + place.column * t.columns
+        if p.dense:
+            first = row * t.rows * p.out_blocks + out * t.out_blocks
+        return self._copy(memory, first, (), lambda: output_copies(p, t, memory, self.config))
 
     def tile(self, place: Place) -> None:
         p, t = self.p, self.t
         threads = range(t.threads)
         at = [self._of_thread(place, n) for n in threads]
         for n in threads:
-            for cost, count in self.copied:
-                self._add(COMPUTE, cost, count)
+            for whole in p.copied:
+                blocks = at[n][0] * t.out_blocks
+                self._add(
+                    COMPUTE,
+                    *(
+                        self._outputs("acc", place, *at[n])
+                        if whole
+                        else self._copy("acc", blocks, (t.out_blocks,), lambda o: [_row(o)])
+                    ),
+                )
             self._uops(("acc", n), 1)
             self._add(COMPUTE, self.reset, 1, (self._store_of[n],) if n in self._store_of else ())
         for k in range(self.parts):
             for n in threads:
                 o, row = at[n]
-                y, x = self.y_edges[row], self.x_edges[place.column]
-                self._load("wgt", n, (o, k), *self.weights)
+                self._load("wgt", n, (o, k), *self._weights(o, k))
                 group = o * t.out_blocks // p.per_group if p.per_group else 0
-                self._load("inp", n, (place.batch, row, place.column, k, group), *self._input(y, x))
+                self._load("inp", n, (place.batch, row, place.column, k, group), *self._input(place, row, k, group))
             for n in threads:
                 for piece in range(self.product.instructions):
                     self._uops(
@@ -152,7 +181,9 @@ class _Program:
                 self._uops(("acc", n) if each == 1 else ("array", n, arrays), 1)
                 last[n] = self._add(COMPUTE, cost, 1)
         for n in threads:
-            self._store_of[n] = self._add(STORE, *self.store, (last[n],) if n in last else (self._product_of[n],))
+            self._store_of[n] = self._add(
+                STORE, *self._outputs("out", place, *at[n]), (last[n],) if n in last else (self._product_of[n],)
+            )
         self.tile_ends.append(len(self.operations))
 
     def _of_thread(self, place: Place, thread: int) -> tuple[int, int]:
@@ -167,6 +198,14 @@ def _row(count: int) -> Transfer:
     return Transfer(0, 0, 1, count, count)
 
 
+def bus_of(config: Configuration) -> Bus:
+    """The bus of an accelerator."""
+    word, latency = config.dram_bytes, config.dram_latency
+    window = config.dram_requests * config.dram_burst / word
+    rate = min(1.0, window / (latency + 1 + config.dram_burst / word))
+    return Bus(latency, window, config.ins_width / 8 / word, rate, 1, config.command_queue)
+
+
 def estimate(p: Problem, t: Tiling, config: Configuration) -> float:
     """Cycles of the whole problem. The tiles must divide it, and fit."""
     program = _Program(p, t, config)
@@ -179,8 +218,7 @@ def estimate(p: Problem, t: Tiling, config: Configuration) -> float:
         if length > MOST and done >= 4 and (done % (2 * inner) == 0 or length > 4 * MOST):
             break
     seen = len(program.tile_ends)
-    beats = config.ins_width / 8 / config.dram_bytes * program.instructions / len(program.operations)
-    line = Timeline(program.operations, (config.dram_latency + 3 + beats, 2 * beats, beats))
+    line = Timeline(program.operations, bus_of(config))
     half = seen // 2
     end, before = (max(line.ends[: program.tile_ends[n - 1]], default=0.0) for n in (seen, half or 1))
     more = (tiles - seen) * (end - before) / (seen - half) if seen < tiles else 0.0

@@ -58,7 +58,7 @@ class Problem(NamedTuple):
         return (1, 1, 1, *(2,) * (self.pool[0] * self.pool[1])) if self.pooled else ()
 
     @property
-    def taps(self) -> int:
+    def offsets(self) -> int:
         """Steps of a product for one result and one input block."""
         return self.kernel[0] * self.kernel[1]
 
@@ -66,7 +66,7 @@ class Problem(NamedTuple):
     def steps(self) -> int:
         """Steps of the array in the whole problem."""
         rows, columns = self.sums(self.rows, self.columns)
-        return self.batch * self.out_blocks * self.in_blocks * rows * columns * self.taps
+        return self.batch * self.out_blocks * self.in_blocks * rows * columns * self.offsets
 
     def groups(self, out_blocks: int) -> int:
         """The most groups that so many output blocks are of, from a multiple of so many on."""
@@ -135,7 +135,7 @@ class Tiling(NamedTuple):
         )
         return {
             "inp": self.threads * p.groups(self.out_blocks) * self.in_blocks * height * width,
-            "wgt": self.threads * self.out_blocks * self.in_blocks * p.taps,
+            "wgt": self.threads * self.out_blocks * self.in_blocks * p.offsets,
             "acc": self.threads * (sums + beside),
         }
 

@@ -63,7 +63,7 @@ def input_copies(p: Problem, t: Tiling, y: Edge, x: Edge, config: Configuration)
 def weight_copies(p: Problem, out_blocks: int, in_blocks: int, config: Configuration) -> tuple[Transfer, ...]:
     """The loads of a tile of wgt."""
     size = config.element_bytes("wgt")
-    at = np.arange(out_blocks)[:, None] * (p.in_blocks * p.taps) + np.arange(in_blocks * p.taps)
+    at = np.arange(out_blocks)[:, None] * (p.in_blocks * p.offsets) + np.arange(in_blocks * p.offsets)
     return tuple(transfers(np.arange(at.size), at.reshape(-1) * size, size, layout_of(config)))
 
 
@@ -93,7 +93,7 @@ def product_steps(p: Problem, t: Tiling, config: Configuration) -> Steps:
     height, width = t.window(p)
     sy, sx = p.on_chip
     (y, x), o, k = p.sums(t.rows, t.columns), t.out_blocks, t.in_blocks
-    weights = (k * p.taps, p.taps)
+    weights = (k * p.offsets, p.offsets)
     # Extents, and what a trip adds to dst, src and wgt.
     if p.dense:
         loops = [(k, (0, 1, 1)), (o, (1, 0, k)), (y, (o, k, 0))]

@@ -27,14 +27,14 @@ class Product(NamedTuple):
         """The convolution (O, OH, OW) of an image that is 1 in the padding and 0 inside; extents: rows and columns inside."""
         (h, w), (top, left, bottom, right) = extents, self.padding
         mask = np.pad(np.zeros((h, w), np.int64), ((top, bottom), (left, right)), constant_values=1)
-        taps = self.weights.sum(axis=1, dtype=np.int64)
-        (kh, kw), (sy, sx) = taps.shape[1:], self.strides
+        sums = self.weights.sum(axis=1, dtype=np.int64)
+        (kh, kw), (sy, sx) = sums.shape[1:], self.strides
         rows, columns = (h + top + bottom - kh) // sy + 1, (w + left + right - kw) // sx + 1
-        total = np.zeros((len(taps), rows, columns), np.int64)
+        total = np.zeros((len(sums), rows, columns), np.int64)
         for y in range(kh):
             for x in range(kw):
                 part = mask[y : y + sy * rows : sy, x : x + sx * columns : sx][:rows, :columns]
-                total += taps[:, y, x, None, None] * part
+                total += sums[:, y, x, None, None] * part
         return total
 
 

@@ -49,8 +49,8 @@ class Problem(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Rows, output blocks and input blocks of a tile; virtual threads over output blocks, and over rows; columns, 0 for all. by_tap:
-    whether weights are copied for each tap of the kernel alone. rows_outer: whether the loops over tiles of rows and columns are outside of
+    """Rows, output blocks and input blocks of a tile; virtual threads over output blocks, and over rows; columns, 0 for all. by_offset:
+    whether weights are copied for each kernel offset alone. rows_outer: whether the loops over tiles of rows and columns are outside of
     that over output blocks."""
 
     rows: int
@@ -59,13 +59,13 @@ class Tiles(NamedTuple):
     out_threads: int = 1
     row_threads: int = 1
     columns: int = 0
-    by_tap: bool = False
+    by_offset: bool = False
     rows_outer: bool = False
 
     def uses(self, p: Problem) -> dict[str, int]:
         """Elements of each memory."""
         threads = self.out_threads * self.row_threads
-        taps = 1 if self.by_tap else p.kernel[0] * p.kernel[1]
+        offsets = 1 if self.by_offset else p.kernel[0] * p.kernel[1]
         rows, columns = (
             (n - 1) * step + window
             for n, step, window in zip((self.rows, self.columns or p.columns), p.pool_strides, p.pool, strict=True)
@@ -77,7 +77,7 @@ class Tiles(NamedTuple):
         return {
             "inp": threads * (p.groups(self.out_blocks) * self.in_blocks * height * width + sums * p.widened),
             # Where inputs are widened, an element is kept for the identity.
-            "wgt": threads * self.out_blocks * self.in_blocks * taps + (p.widened > 0),
+            "wgt": threads * self.out_blocks * self.in_blocks * offsets + (p.widened > 0),
             "acc": threads * (sums * (1 + p.extra) + pooled + self.out_blocks * p.constants),
         }
 
@@ -102,15 +102,15 @@ def choose(p: Problem, config: Configuration, others: Sequence[Problem] = ()) ->
         passes=p.passes, copied=(True,) * p.copied + (False,) * p.constants, extra=max(p.extra - p.copied, 0), per_group=p.per_group,
         pool=p.pool, pool_strides=p.pool_strides,
     )  # fmt: skip
-    for by_tap in (False, True):
+    for by_offset in (False, True):
         for columns in (False, True):
-            found = _fitting(p, layer, config, others, best.Freedom(columns=columns), by_tap)
+            found = _fitting(p, layer, config, others, best.Freedom(columns=columns), by_offset)
             if found is not None:
                 return found
     raise TVMError(_lacking((p, *others), config))
 
 
-_LEAST = Tiles(1, 1, 1, columns=1, by_tap=True)
+_LEAST = Tiles(1, 1, 1, columns=1, by_offset=True)
 
 
 def _fitting(
@@ -119,16 +119,18 @@ def _fitting(
     config: Configuration,
     others: Sequence[Problem],
     freedom: best.Freedom,
-    by_tap: bool,
+    by_offset: bool,
 ) -> Tiles | None:
     """The tiles in which all of a kernel fits; None where none do."""
-    least = Tiles(1, 1, 1, columns=1 if freedom.columns else 0, by_tap=by_tap)
-    # The search knows of the one product, with all its taps; where its tiles are too large for the rest, it gets less of each memory.
-    limits = replace(config, wgt_buff_size=config.wgt_buff_size * layer.taps) if by_tap else config
+    least = Tiles(1, 1, 1, columns=1 if freedom.columns else 0, by_offset=by_offset)
+    # The search knows of the one product, with all its kernel offsets; where its tiles are too large, it gets less of each memory.
+    limits = replace(config, wgt_buff_size=config.wgt_buff_size * layer.offsets) if by_offset else config
     while all([fits(q, least, config) for q in (p, *others)]):
         t = best.choose(layer, limits, freedom).tiling
         columns = 0 if t.columns == p.columns else t.columns
-        found = Tiles(t.rows, t.out_blocks, t.in_blocks, t.out_threads, t.row_threads, columns, by_tap, t.spatial_outer)
+        found = Tiles(
+            t.rows, t.out_blocks, t.in_blocks, t.out_threads, t.row_threads, columns, by_offset, t.spatial_outer
+        )
         if fits(p, found, config) and all([inner_blocks(other, found, config) is not None for other in others]):
             return found
         smaller = _less(limits, layer, freedom)

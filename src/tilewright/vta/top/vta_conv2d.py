@@ -85,12 +85,12 @@ def scheduled(cfg: Any, outs: Any) -> te.Schedule:
 def problem_of(stages: PackedStages, anchor: te.Tensor) -> Problem:
     """A convolution of these stages."""
     data, kernel = anchor.op.input_tensors
-    result, source, taps = shape_of(anchor), shape_of(data), shape_of(kernel)
-    steps = [max((source[2 + n] - taps[2 + n]) // max(result[2 + n] - 1, 1), 1) for n in range(2)]
+    result, source, filters = shape_of(anchor), shape_of(data), shape_of(kernel)
+    steps = [max((source[2 + n] - filters[2 + n]) // max(result[2 + n] - 1, 1), 1) for n in range(2)]
     there = _in_dram(data)
     step = max([-(-there[n] // source[2 + n]) for n in range(2)])
     before = [(source[2 + n] - there[n]) // 2 if step == 1 else 0 for n in range(2)]
-    per_group = result[1] * taps[1] // source[1] if taps[1] < source[1] else 0
+    per_group = result[1] * filters[1] // source[1] if filters[1] < source[1] else 0
     window, moves, (rows, columns) = (1, 1), (1, 1), result[2:4]
     if stages.pool is not None:
         rows, columns = shape_of(stages.pool)[2:4]
@@ -100,7 +100,7 @@ def problem_of(stages: PackedStages, anchor: te.Tensor) -> Problem:
             (max((result[2] - 1) // max(rows - 1, 1), 1), max((result[3] - 1) // max(columns - 1, 1), 1)),
         )
     return Problem(
-        result[0], result[1], taps[1], rows, columns, (taps[2], taps[3]), (steps[0], steps[1]), source[3], stages.extra,
+        result[0], result[1], filters[1], rows, columns, (filters[2], filters[3]), (steps[0], steps[1]), source[3], stages.extra,
         stages.constants, stages.widened, (there[0], there[1]), (before[0], before[1]), step, per_group,
         window, moves, stages.passes, stages.copied,
     )  # fmt: skip
@@ -128,11 +128,11 @@ def tiled_conv2d(stages: PackedStages, tiles: Tiles, in_blocks: Sequence[int]) -
         b, o, y, x, r, c = axes_of(s, anchor)
         ko, dy, dx, ki = reduced(s, anchor)
         k_out, k_in = s[anchor].split(ko, count)
-        outer = [dy, dx, k_in] if tiles.by_tap else [k_in, dy, dx]
+        outer = [dy, dx, k_in] if tiles.by_offset else [k_in, dy, dx]
         s[anchor].reorder(b, k_out, *outer, o, y, x, r, c, ki)
         inp, wgt = on_chip
         s[inp].compute_at(s[anchor], k_out)
-        s[wgt].compute_at(s[anchor], dx if tiles.by_tap else k_out)
+        s[wgt].compute_at(s[anchor], dx if tiles.by_offset else k_out)
         s[anchor].tensorize(r, env.gemm)
     return s
 

@@ -13,12 +13,12 @@ from tilewright.vta.top.vta_conv2d import pair, scheduled
 
 
 class _Axis(NamedTuple):
-    """Result y is the sum over t of row (y + first) // stride + t of the data behind `before` rows of padding, times tap
-    stride - 1 - (y + first) % stride + stride * t: every other tap is at a zero between rows."""
+    """Result y is the sum over t of row (y + first) // stride + t of the data behind `before` rows of padding, times kernel offset
+    stride - 1 - (y + first) % stride + stride * t: every other kernel offset is at a zero between rows."""
 
     results: int
     stride: int
-    taps: int
+    offsets: int
     first: int
     before: int
     rows: int
@@ -26,16 +26,16 @@ class _Axis(NamedTuple):
     def row(self, y: Any, t: Any) -> Any:
         return (y + self.first) // self.stride + t
 
-    def tap(self, y: Any, t: Any) -> Any:
+    def offset(self, y: Any, t: Any) -> Any:
         return t if self.stride == 1 else (self.stride - 1) - (y + self.first) % self.stride + self.stride * t
 
 
 def _axis(size: int, kernel: int, stride: int, before: int, behind: int, more: int) -> _Axis:
-    results, taps = (size - 1) * stride - before - behind + kernel + more, -(-kernel // stride)
+    results, offsets = (size - 1) * stride - before - behind + kernel + more, -(-kernel // stride)
     inner = kernel - 1 - before
     padding = -((stride - 1 - inner) // stride)
     first = stride - 1 - inner + padding * stride
-    return _Axis(results, stride, taps, first, padding, (results - 1 + first) // stride + taps)
+    return _Axis(results, stride, offsets, first, padding, (results - 1 + first) // stride + offsets)
 
 
 @register_topi_compute("conv2d_transpose_packed.vta")
@@ -68,16 +68,16 @@ def conv2d_transpose_packed(
         )
     source, weights = _rows(data, axes), _whole_taps(kernel, axes)
     ko, ki = te.reduce_axis((0, shape[1]), "ko"), te.reduce_axis((0, shape[5]), "ki")
-    dy, dx = (te.reduce_axis((0, a.taps), name) for a, name in zip(axes, ("dy", "dx"), strict=True))
+    dy, dx = (te.reduce_axis((0, a.offsets), name) for a, name in zip(axes, ("dy", "dx"), strict=True))
 
     def element(b: Any, o: Any, y: Any, x: Any, r: Any, c: Any) -> Any:
         value = source[b, ko, axes[0].row(y, dy), axes[1].row(x, dx), r, ki].astype(out_dtype)
-        weight = weights[o, ko, axes[0].tap(y, dy), axes[1].tap(x, dx), c, ki].astype(out_dtype)
+        weight = weights[o, ko, axes[0].offset(y, dy), axes[1].offset(x, dx), c, ki].astype(out_dtype)
         return te.sum(value * weight, axis=[ko, dy, dx, ki])
 
     results = (shape[0], filters[0], axes[0].results, axes[1].results, shape[4], filters[4])
     made: te.Tensor = te.compute(results, element, name="res", tag=packed_conv.TAG)
-    cfg.add_flop(2 * math.prod([*results, shape[1], shape[5], axes[0].taps, axes[1].taps]))
+    cfg.add_flop(2 * math.prod([*results, shape[1], shape[5], axes[0].offsets, axes[1].offsets]))
     return made
 
 
@@ -105,9 +105,9 @@ def _rows(data: te.Tensor, axes: list[_Axis]) -> te.Tensor:
 
 
 def _whole_taps(kernel: te.Tensor, axes: list[_Axis]) -> te.Tensor:
-    """Weights with as many taps for each phase of the strides; those behind are zero."""
+    """Weights with as many kernel offsets for each phase of the strides; those behind are zero."""
     shape = shape_of(kernel)
-    whole = [a.taps * a.stride for a in axes]
+    whole = [a.offsets * a.stride for a in axes]
     if whole == list(shape[2:4]):
         return kernel
 
