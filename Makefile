@@ -57,7 +57,6 @@ test-vta: $(VENV)/.extra-test  ## random programs and layers for the accelerator
 	$(BIN)/python -m tests.vta.fuzz --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.vta.streams --count $$(( $(COUNT) * 500 ))
 	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED)
-	$(BIN)/python -m tests.vta.layers --count $(COUNT) --seed $(SEED) --target tsim
 	$(BIN)/python -m tests.vta.on_networks --seed $(SEED)
 
 # A case is a network from one source on one accelerator. What is equal is kept in the log, so an interrupted run of the same code goes on where it was.

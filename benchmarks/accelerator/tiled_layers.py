@@ -96,20 +96,34 @@ def can_run(t: Tiling, p: Problem, config: Configuration) -> bool:
     return divides and t.threads <= 2 and t.fits(p, config)
 
 
-def kernel_of(task: Any, entity: Any, env: Environment) -> Kernel | None:
-    """A configuration of the task as a program of the accelerator, without a host; None where it does not fit."""
-    with env.target:
-        s, args = task.instantiate(entity)
-    func = s.to_prim_func(args, None).with_attr({"global_symbol": "conv2d", "from_legacy_te_schedule": True})
-    lowered = lower_for(IRModule({GlobalVar("conv2d"): func}), env.target)
-    kernels = [f for f in split(lowered)[1].functions.values() if isinstance(f, PrimFunc)]
+class Program(NamedTuple):
+    """A kernel, and for each of its arguments the number of the tensor that it is."""
+
+    kernel: Kernel
+    tensors: tuple[int, ...]
+
+
+def program_of(s: Any, args: list[Any], env: Environment) -> Program | None:
+    """A schedule as a program of the accelerator, without a host; None where it does not fit."""
+    func = s.to_prim_func(args, None).with_attr({"global_symbol": "layer", "from_legacy_te_schedule": True})
+    lowered = lower_for(IRModule({GlobalVar("layer"): func}), env.target)
+    (kernel,) = [f for f in split(lowered)[1].functions.values() if isinstance(f, PrimFunc)]
+    names = [t.op.name for t in args]
     try:
-        (made,) = kernels_of(kernels, env.configuration)
+        (made,) = kernels_of([kernel], env.configuration)
     except TVMError as error:
         if "use smaller tiles" in str(error):
             return None
         raise
-    return made
+    return Program(made, tuple([names.index(v.name) for v in kernel.params]))
+
+
+def kernel_of(task: Any, entity: Any, env: Environment) -> Kernel | None:
+    """A configuration of the task as a program of the accelerator; None where it does not fit."""
+    with env.target:
+        s, args = task.instantiate(entity)
+    made = program_of(s, args, env)
+    return None if made is None else made.kernel
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,7 @@
-"""Random layers with random schedules for random accelerators, beside NumPy: `python -m tests.vta.layers --count 200 --seed 1`."""
+"""Random layers with random schedules for random accelerators, beside NumPy: `python -m tests.vta.layers --count 200 --seed 1`.
+
+Each is compiled once, and its program runs in the functional and in the cycle-level simulator. Every --whole-th one also runs through its
+host function on a board, and every --rtl-th one, if it is small, in the hardware (Amaranth's simulator, which needs the extra rtl)."""
 
 from __future__ import annotations
 
@@ -10,20 +13,26 @@ from typing import Any
 import numpy as np
 
 import tilewright as tvm
+from benchmarks.accelerator.tiled_layers import Program, program_of
 from tilewright import nd, rpc, te, topi, vta
-from tilewright.support.errors import TVMError
+from tilewright.vta.config_fields import of_fields
+from tilewright.vta.configuration import Configuration
 from tilewright.vta.environment import Environment
+from tilewright.vta.image import UOPS
+from tilewright.vta.isa.program import Insn, encode_uops
+from tilewright.vta.simulator.native import Simulator
 
+Array = np.ndarray[Any, Any]
 SHAPES = [(1, 16, 16), (1, 8, 8), (2, 4, 8), (1, 4, 16), (4, 16, 4), (3, 5, 7), (1, 32, 32)]
 WIDTHS = [(8, 8), (8, 8), (16, 8), (8, 16)]
 
 
-def random_environment(rng: random.Random, target: str = "sim") -> Environment:
+def random_environment(rng: random.Random) -> Environment:
     """Memories of at least some elements each; any shape of the array."""
     batch, block_in, block_out = rng.choice(SHAPES)
     inp, wgt = rng.choice(WIDTHS)
     fields = {
-        "TARGET": target, "BATCH": batch, "BLOCK_IN": block_in, "BLOCK_OUT": block_out, "INP_WIDTH": inp, "WGT_WIDTH": wgt,
+        "TARGET": "sim", "BATCH": batch, "BLOCK_IN": block_in, "BLOCK_OUT": block_out, "INP_WIDTH": inp, "WGT_WIDTH": wgt,
         "INP_BUFF_SIZE": batch * block_in * inp // 8 * rng.choice([200, 700]),
         "WGT_BUFF_SIZE": block_in * block_out * wgt // 8 * rng.choice([40, 150]),
         "ACC_BUFF_SIZE": batch * block_out * 4 * rng.choice([150, 500]),
@@ -125,44 +134,112 @@ class Layer:
         return inputs, np.clip(total >> self.shift, self.low, self.high)
 
 
-def one(seed: int, target: str = "sim") -> str:
-    """Builds and runs a random layer; what differs, or how it ended."""
+LARGEST_ARRAY, MOST_CYCLES = 64, 4000
+"""Numbers of the array and cycles of the largest program that runs in the hardware: its simulator takes a second for a thousand cycles."""
+
+
+class Placed:
+    """A program in the memory of a simulator, with its arguments and micro-ops. arrays: by number of a tensor; the last one is the
+    result."""
+
+    def __init__(self, program: Program, config: Configuration, arrays: list[Array]) -> None:
+        self.board, self.result = Simulator(config), arrays[-1]
+        self.blocks: dict[int, bytearray] = {}
+        kernel = program.kernel
+        places = {n: self._place(arrays[t].tobytes()) for n, t in enumerate(program.tensors)}
+        self.at = places[program.tensors.index(len(arrays) - 1)]
+        places[UOPS] = self._place(encode_uops(self.board.layout, kernel.uops))
+        self.instructions = list(kernel.instructions)
+        for n, argument in kernel.relocations:
+            i = self.instructions[n]
+            self.instructions[n] = Insn(
+                i.name, {**i.values, "dram_base": i.values.get("dram_base", 0) + places[argument]}
+            )
+
+    def _place(self, data: bytes | bytearray) -> int:
+        address = self.board.allocate(len(data))
+        self.board.write(address, data)
+        self.blocks[address] = bytearray(data)
+        return address
+
+    def found(self, data: bytes | bytearray) -> Array:
+        return np.frombuffer(bytes(data), self.result.dtype).reshape(self.result.shape)
+
+    def simulated(self) -> Array:
+        """The result in the simulator."""
+        self.board.run(self.instructions)
+        return self.found(self.board.read(self.at, self.result.nbytes))
+
+    def in_hardware(self) -> Array:
+        """The result in the hardware."""
+        from tilewright.vta.hardware.simulation import Hardware
+
+        hardware = Hardware(self.board.config)
+        hardware.dram.blocks = self.blocks
+        hardware.run(self.instructions)
+        return self.found(self.blocks[self.at])
+
+
+def on_a_board(schedule: Any, args: list[Any], arrays: list[Array]) -> Array:
+    """The result of the host function, on a board of the current environment."""
+    f = vta.build(schedule, args, tvm.target.Target("ext_dev", host="llvm"))
+    vta.reconfig_runtime(rpc.LocalSession())
+    device = tvm.ext_dev(0)
+    given = [nd.array(a, device) for a in arrays]
+    f(*given)
+    return np.asarray(given[-1].numpy())
+
+
+def one(seed: int, whole: bool = False, rtl: bool = False) -> list[str]:
+    """Builds and runs a random layer. whole: through its host function, too; rtl: in the hardware, too, if it is small. Where it was
+    right, or one text that tells what differs, or that it does not fit."""
     rng = random.Random(seed)
-    with random_environment(rng, target) as env:
+    with random_environment(rng) as env:
         layer = Layer(env, rng)
         schedule, args = layer.schedule()
-        try:
-            f = vta.build(schedule, args, tvm.target.Target("ext_dev", host="llvm"))
-        except TVMError as error:
-            if "use smaller tiles" in str(error):
-                return "does not fit"
-            raise
-        vta.reconfig_runtime(rpc.LocalSession())
+        program = program_of(schedule, args, env)
+        if program is None:
+            return ["does not fit"]
         inputs, expected = layer.arrays()
-        device = tvm.ext_dev(0)
-        out = nd.empty(layer.outputs, env.out_dtype, device)
-        f(*[nd.array(a.astype(t.dtype), device) for a, t in zip(inputs, args, strict=False)], out)
-        return "right" if (out.numpy() == expected).all() else f"seed {seed} differs"
+        arrays = [a.astype(str(t.dtype)) for a, t in zip(inputs, args, strict=False)]
+        arrays.append(np.zeros(layer.outputs, env.out_dtype))
+        functional, timed = (Placed(program, of_fields({**env.cfg_dict, "TARGET": t}), arrays) for t in ("sim", "tsim"))
+        found = {"functional": functional.simulated(), "by cycles": timed.simulated()}
+        if whole:
+            found["on a board"] = on_a_board(schedule, args, arrays)
+        small = env.BATCH * env.BLOCK_IN * env.BLOCK_OUT <= LARGEST_ARRAY
+        if rtl and small and timed.board.stats()["cycle_count"] <= MOST_CYCLES:
+            found["in hardware"] = timed.in_hardware()
+        differs = [name for name, result in found.items() if not (result == expected).all()]
+        return [f"seed {seed} differs: {', '.join(differs)}"] if differs else list(found)
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--count", type=int, default=100)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--target", default="sim")
+    options.add_argument(
+        "--whole", type=int, default=20, metavar="N", help="every N-th one through its host function; 0: none"
+    )
+    options.add_argument(
+        "--rtl", type=int, default=0, metavar="N", help="every N-th one, if small, in the hardware; 0: none"
+    )
     given = options.parse_args()
     ends: dict[str, int] = {}
+    done = 0
     try:
         for seed in range(given.seed, given.seed + given.count):
-            end = one(seed, given.target)
-            if "differs" in end:
-                print(end)
-                return 1
-            ends[end] = ends.get(end, 0) + 1
-            print(f"\r{sum(ends.values())} of {given.count}", end="", file=sys.stderr, flush=True)
+            whole, rtl = (n > 0 and seed % n == 0 for n in (given.whole, given.rtl))
+            for end in one(seed, whole, rtl):
+                if "differs" in end:
+                    print(end)
+                    return 1
+                ends[end] = ends.get(end, 0) + 1
+            done += 1
+            print(f"\r{done} of {given.count}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with --seed {given.seed + sum(ends.values())}", file=sys.stderr)
-    print(f"\n{sum(ends.values())} layers from seed {given.seed}: {ends}")
+        print(f"\ninterrupted; go on with --seed {given.seed + done}", file=sys.stderr)
+    print(f"\n{done} layers from seed {given.seed}: {ends}")
     return 0
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tilewright.ir import PrimExpr
 from tilewright.target import Target, arm_cpu
 from tilewright.target import vta as vta_target
+from tilewright.tir import Call, IterVar, StringImm, Var, call_extern
 from tilewright.vta import config_fields
 from tilewright.vta.configuration import MEMORIES
 from tilewright.vta.isa.tables import ALU_OPS
-from tilewright.vta.names import ACC_SCOPE, INP_SCOPE, WGT_SCOPE
+from tilewright.vta.names import ACC_SCOPE, COMMANDS, INP_SCOPE, WGT_SCOPE
 
 _HOSTS = {
     "pynq": "llvm -mtriple=armv7-none-linux-gnueabihf",
@@ -68,6 +71,21 @@ class DevContext:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+
+    @cached_property
+    def vta_axis(self) -> IterVar:
+        """The axis of the attributes around what a unit does."""
+        return IterVar(None, Var("vta", "int32"), IterVar.ThreadIndex, "vta")
+
+    @property
+    def vta_push_uop(self) -> StringImm:
+        """What micro-ops of products are known by in the classic driver."""
+        return StringImm("VTAPushGEMMOp")
+
+    @property
+    def command_handle(self) -> PrimExpr:
+        """The queue of commands of the classic driver, as an argument of its calls."""
+        return Call("handle", "tir.tvm_thread_context", (call_extern("handle", COMMANDS),))
 
     def get_task_qid(self, qid: int) -> int:
         """The unit of a task; 1 to 3 are load, compute and store."""

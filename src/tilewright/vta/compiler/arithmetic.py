@@ -181,7 +181,7 @@ class Alu:
             raise TVMError(f"the ALU takes constants of 16 bits, but is to {name} {operand}; keep it in accumulators")
         src = np.zeros(len(dst), np.int64) if isinstance(operand, int) else operand
         fields = {"op": name, "use_imm": 1, "imm": operand} if isinstance(operand, int) else {"op": name}
-        self._emit("alu", np.stack([dst, src, np.zeros(len(dst), np.int64)], axis=1), fields)
+        self.emit("alu", np.stack([dst, src, np.zeros(len(dst), np.int64)], axis=1), fields)
 
     def widen(self, s: BufferStore, load: BufferLoad, at: Array, values: dict[Var, Any], count: int) -> None:
         """A store of inputs to accumulators: a product with the identity, which is kept in the last element of the memory of weights.
@@ -204,9 +204,10 @@ class Alu:
 
     def products(self, steps: Array, reset: bool) -> None:
         """Steps of products, rows of (accumulator, input, weight); or accumulators that become zero."""
-        self._emit("gemm", steps, {"reset": 1} if reset else {})
+        self.emit("gemm", steps, {"reset": 1} if reset else {})
 
-    def _emit(self, kind: str, steps: Array, fields: dict[str, Any]) -> None:
+    def emit(self, kind: str, steps: Array, fields: dict[str, Any]) -> None:
+        """Emits steps, rows of (dst, src, wgt), in their order. kind: "gemm" or "alu"; fields: of their instructions, without loops."""
         done = 0
         for loops in as_loops(steps, self.commands.layout, kind):
             count = loops.out * loops.inner * len(loops.uops)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from tilewright.ir import PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import BufferLoad, BufferStore, Var
+from tilewright.support.errors import TVMError
+from tilewright.tir import BufferLoad, BufferStore, Call, Var
 from tilewright.vta.compiler.grids import coefficient
 
 Loop = tuple[Var, int, int]
@@ -52,4 +53,13 @@ def inner_loops(loops: Sequence[Loop], conditions: Sequence[PrimExpr], s: Buffer
     return count
 
 
-__all__ = ["Loop", "inner_loops"]
+def pointed(e: PrimExpr) -> tuple[Var, PrimExpr]:
+    """The buffer and the index that an address is made of."""
+    if isinstance(e, Call) and e.intrinsic == "address_of" and isinstance(e.args[0], BufferLoad):
+        return e.args[0].buffer.data, e.args[0].indices[0]
+    if isinstance(e, Call) and e.intrinsic == "tvm_access_ptr" and isinstance(e.args[1], Var):
+        return e.args[1], e.args[2]
+    raise TVMError(f"a product takes addresses of buffers, but is given {e}")
+
+
+__all__ = ["Loop", "inner_loops", "pointed"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from tilewright.support.errors import TVMError
 from tilewright.tir import (
     Allocate,
     AttrStmt,
-    BufferLoad,
     BufferStore,
-    Call,
     DeclBuffer,
     Evaluate,
     For,
@@ -29,27 +27,20 @@ from tilewright.tir import (
     PrimFunc,
     SeqStmt,
     Stmt,
-    StringImm,
     Var,
 )
 from tilewright.vta.compiler.arithmetic import Alu
 from tilewright.vta.compiler.commands import Commands
 from tilewright.vta.compiler.copies import Copies
-from tilewright.vta.compiler.elements import inner_loops
-from tilewright.vta.compiler.grids import Array, evaluate, grid, spread
+from tilewright.vta.compiler.driver_calls import DriverCalls, is_driver_call, name_of, unit_of
+from tilewright.vta.compiler.elements import inner_loops, pointed
+from tilewright.vta.compiler.grids import Array, Values, evaluate, grid, spread
+from tilewright.vta.compiler.nests import Nest, nest_of
 from tilewright.vta.compiler.places import Places
 from tilewright.vta.compiler.widening import widened
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.image import Kernel
 from tilewright.vta.names import GEMM, RESET
-
-
-class Nest(NamedTuple):
-    """Loops (variable, first value, extent), conditions on them, and the statement inside."""
-
-    loops: tuple[tuple[Var, int, int], ...]
-    conditions: tuple[PrimExpr, ...]
-    inside: Stmt
 
 
 class Emitter(Visitor):
@@ -67,6 +58,7 @@ class Emitter(Visitor):
         """By store, and first values and extents of the loops around it, how many of these are over the numbers of an element."""
         self.alu = Alu(self.commands, self.places)
         self.copies = Copies(self.commands, self.places, self.alu)
+        self.driver = DriverCalls(self.commands, self.places, self.alu, self._elements)
         self.arguments = len(func.params)
         self.visit(func.body)
 
@@ -91,8 +83,9 @@ class Emitter(Visitor):
 
     def _unit(self, nest: Nest) -> str:
         """The unit that a nest is for; copies to accumulators are the compute unit's."""
-        if not isinstance(nest.inside, BufferStore):
-            return "compute"
+        if isinstance(nest.inside, Evaluate):
+            return unit_of(nest.inside.value)
+        assert isinstance(nest.inside, BufferStore)
         memory = self.places.of(nest.inside.buffer).memory
         return "store" if memory is None else "load" if memory in ("inp", "wgt") else "compute"
 
@@ -154,27 +147,7 @@ class Emitter(Visitor):
     # ---- nests
 
     def _nest(self, s: Stmt) -> Nest | None:
-        """The loops around one store or call; None where there is more inside, or where an extent depends on an inner loop."""
-        loops, conditions = [], []
-        inner: set[Var] = set()
-        while True:
-            if isinstance(s, For):
-                try:
-                    first, extent = (int(evaluate(e, self.values)) for e in (s.min, s.extent))
-                except TVMError:
-                    return None
-                loops.append((s.loop_var, first, extent))
-                inner.add(s.loop_var)
-                s = s.body
-            elif isinstance(s, AttrStmt) and s.attr_key.startswith("pragma_"):
-                s = s.body
-            elif isinstance(s, IfThenElse) and s.else_case is None:
-                conditions.append(s.condition)
-                s = s.then_case
-            elif isinstance(s, BufferStore) or (isinstance(s, Evaluate) and isinstance(s.value, Call)):
-                return Nest(tuple(loops), tuple(conditions), s)
-            else:
-                return None
+        return nest_of(s, self.values)
 
     def _run(self, nests: Sequence[Nest]) -> None:
         """Runs nests of one unit, all of one virtual thread before those of the next."""
@@ -238,9 +211,10 @@ class Emitter(Visitor):
             )
 
     def _steps(self, call: Any, values: dict[Var, Any], count: int) -> None:
-        name = (
-            call.args[0].value if isinstance(call, Call) and call.args and isinstance(call.args[0], StringImm) else ""
-        )
+        name = name_of(call)
+        if is_driver_call(name):
+            self.driver.run(name, call, values, count)
+            return
         if name not in (GEMM, RESET):
             raise TVMError(f"the accelerator cannot run {call}; it runs {GEMM} and {RESET}, which vta.intrin makes")
         wanted = ("acc", "inp", "wgt") if name == GEMM else ("acc",)
@@ -251,9 +225,9 @@ class Emitter(Visitor):
         found += [np.zeros(count, np.int64)] * (3 - len(found))
         self.alu.products(np.stack(found, axis=1), reset=name == RESET)
 
-    def _elements(self, pointer: PrimExpr, memory: str, values: dict[Var, Any], count: int) -> Array:
+    def _elements(self, pointer: PrimExpr, memory: str, values: Values, count: int) -> Array:
         """The elements that addresses point to."""
-        data, offset = _pointer(pointer)
+        data, offset = pointed(pointer)
         place = self.places.of_data(data)
         lanes = self.config.element_bits(memory) // self.config.width(memory)
         if place.memory != memory:
@@ -264,15 +238,6 @@ class Emitter(Visitor):
                 f"a product begins within an element of `{data.name}`: elements of {memory} have {lanes} numbers"
             )
         return np.asarray(place.first + at // lanes)
-
-
-def _pointer(e: PrimExpr) -> tuple[Var, PrimExpr]:
-    """The buffer and the index that an address is made of."""
-    if isinstance(e, Call) and e.intrinsic == "address_of" and isinstance(e.args[0], BufferLoad):
-        return e.args[0].buffer.data, e.args[0].indices[0]
-    if isinstance(e, Call) and e.intrinsic == "tvm_access_ptr" and isinstance(e.args[1], Var):
-        return e.args[1], e.args[2]
-    raise TVMError(f"a product takes addresses of buffers, but is given {e}")
 
 
 def kernels_of(functions: Sequence[PrimFunc], config: Configuration) -> list[Kernel]:

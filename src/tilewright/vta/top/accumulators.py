@@ -15,18 +15,16 @@ from tilewright.relay.cards.card import constructor as op
 from tilewright.relay.expr import Call, Constant, Expr, Var, const
 from tilewright.relay.rewriting import card_of, constant_of, is_op, static_shape, tensor_of
 from tilewright.vta.top import scaling
+from tilewright.vta.top.exact_floats import integral
 from tilewright.vta.top.packing import Packing
 from tilewright.vta.top.products import Product, product_of
+from tilewright.vta.top.refusals import Refused
 from tilewright.vta.top.rescaling import Scaled, fixed_point, floored_product, high_product
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 IMMEDIATE = (1 << 15) - 1
 NARROW = ("int8", "uint8")
-
-
-class Refused(Exception):
-    """Why an expression cannot be computed on the accelerator."""
 
 
 class Stored(NamedTuple):
@@ -74,7 +72,7 @@ class Kernel:
 
     def root(self, e: Call) -> tuple[Expr, Shape, int]:
         """(the int8 result in packed form, its shape, its offset) of an expression of int8 or uint8. Refused where it cannot be one."""
-        shape = self._shape(e)
+        shape = self.shape_of(e)
         if is_op(e, "nn.max_pool2d"):
             value, offset = self._pool(e)
             return op("cast")(value, "int8"), shape, offset
@@ -88,7 +86,7 @@ class Kernel:
         if mean is not None:
             found = mean
         elif is_op(e, "cast"):
-            found = self.acc(e.args[0])
+            found = self._widened(e, ALL)
         elif is_op(e, "clip", "maximum", "minimum", "nn.relu"):
             found = self._bounded(e, ALL)
         else:
@@ -108,7 +106,7 @@ class Kernel:
             return self._largest(sums, e), offset
         source = self._stored(e.args[0])
         n, c, h, w = source.shape
-        out, sizes, steps = self._shape(e), _two(card.pool_size), _two(card.strides)
+        out, sizes, steps = self.shape_of(e), _two(card.pool_size), _two(card.strides)
         top, left, *_ = _four(card.padding)
         bottom, right = (
             max((count - 1) * step + size - before - extent, 0)
@@ -160,7 +158,7 @@ class Kernel:
         packing = self.packing
         source = self._stored(product.data)
         image = packing.image(source.shape)
-        shape = self._shape(e)
+        shape = self.shape_of(e)
         assert image is not None
         w, groups = packing.weights(product.weights, product.groups)
         value: Expr = self._var(source.value)
@@ -180,7 +178,7 @@ class Kernel:
         if not total.any():
             return found
         total = total[:, 0, 0] if len(shape) == 2 else total
-        return self._with("add", found, total, found.low + int(total.min()), found.high + int(total.max()))
+        return self.with_constant("add", found, total, found.low + int(total.min()), found.high + int(total.max()))
 
     def _convolution(
         self,
@@ -205,7 +203,8 @@ class Kernel:
         return self._convolution(value, *self.packing.identity(channels))
 
     def _widened(self, e: Call, keep: Keep) -> Acc:
-        return self.acc(e.args[0], keep)
+        inner = e.args[0]
+        return integral(self, inner) if str(tensor_of(inner).dtype) == "float32" else self.acc(inner, keep)
 
     def _of_stored(self, e: Expr) -> Acc:
         source = self._stored(e)
@@ -237,7 +236,7 @@ class Kernel:
         if bias is None:
             raise Refused("the bias is not constant")
         card: Any = card_of(e)
-        axis, ndim = int(card.axis), len(self._shape(e))
+        axis, ndim = int(card.axis), len(self.shape_of(e))
         along = bias.astype(np.int64).reshape([-1 if n == axis % ndim else 1 for n in range(ndim)])
         return self._plus(self.acc(e.args[0], _moved(keep, along)), along, e)
 
@@ -245,7 +244,7 @@ class Kernel:
         self._need_same_shape(x, e)
         if not value.any():
             return x
-        return self._with("add", x, value, x.low + int(value.min()), x.high + int(value.max()))
+        return self.with_constant("add", x, value, x.low + int(value.min()), x.high + int(value.max()))
 
     def _times(self, e: Call, keep: Keep) -> Acc:
         a, b = (constant_of(x) for x in e.args)
@@ -260,7 +259,7 @@ class Kernel:
         x = self.acc(e.args[1 if a is not None else 0])
         self._need_same_shape(x, e)
         ends = [p * int(q) for p in (x.low, x.high) for q in (factor.min(), factor.max())]
-        return self._with("multiply", x, factor, min(ends), max(ends))
+        return self.with_constant("multiply", x, factor, min(ends), max(ends))
 
     def _shift(self, e: Call, keep: Keep) -> Acc:
         scaled = fixed_point(e)
@@ -272,7 +271,7 @@ class Kernel:
         x = self.acc(e.args[0])
         self._need_same_shape(x, e)
         ends = [v >> int(n) for v in (x.low, x.high) for n in (by.min(), by.max())]
-        return self._with("right_shift", x, by, min(ends), max(ends))
+        return self.with_constant("right_shift", x, by, min(ends), max(ends))
 
     def _high(self, e: Call, keep: Keep) -> Acc:
         scaled = high_product(e)
@@ -289,7 +288,7 @@ class Kernel:
             if axes is not None
             else []
         )
-        shape = self._shape(e)
+        shape = self.shape_of(e)
         if (
             getattr(card, "exclude", False)
             or ndim != 4
@@ -320,7 +319,7 @@ class Kernel:
         if not (is_op(wide, "cast") and str(tensor_of(wide.args[0]).dtype) in NARROW):
             return None
         x = self._of_stored(wide.args[0])
-        count, shape = x.shape[2] * x.shape[3], self._shape(e)
+        count, shape = x.shape[2] * x.shape[3], self.shape_of(e)
         if count % 2 == 0:
             raise Refused("a mean of an even number of pixels, whose halves are rounded to even")
         total = self._summed(x, shape)
@@ -335,7 +334,7 @@ class Kernel:
         x = self.acc(e.args[0])
         self._need_same_shape(x, e)
         ends = [v << int(n) for v in (x.low, x.high) for n in (by.min(), by.max())]
-        return self._with("multiply", x, np.left_shift(np.int64(1), by.astype(np.int64)), min(ends), max(ends))
+        return self.with_constant("multiply", x, np.left_shift(np.int64(1), by.astype(np.int64)), min(ends), max(ends))
 
     def _bounded(self, e: Call, keep: Keep) -> Acc:
         if is_op(e, "clip"):
@@ -350,16 +349,17 @@ class Kernel:
             value = int(bound.reshape(-1)[0])
             low, high = (value, 1 << 62) if is_op(e, "maximum") else (-(1 << 62), value)
         x = self.acc(e.args[0], (max(low, keep[0]), min(high, keep[1])))
-        return self._clipped(x, low, high)
+        return self.clipped(x, low, high)
 
-    def _clipped(self, x: Acc, low: int, high: int) -> Acc:
+    def clipped(self, x: Acc, low: int, high: int) -> Acc:
+        """Accumulators between bounds."""
         below, above = x.low < low, x.high > high
         if below and above and max(abs(low), abs(high)) <= IMMEDIATE:
             return Acc(op("clip")(x.value, float(low), float(high)), x.shape, low, high)
         if below:
-            x = self._with("maximum", x, np.int64(low), low, max(x.high, low))
+            x = self.with_constant("maximum", x, np.int64(low), low, max(x.high, low))
         if above:
-            x = self._with("minimum", x, np.int64(high), min(x.low, high), high)
+            x = self.with_constant("minimum", x, np.int64(high), min(x.low, high), high)
         return x
 
     def _scaled(self, scaled: Scaled, e: Call, keep: Keep, x: Acc | None = None) -> Acc:
@@ -378,7 +378,7 @@ class Kernel:
             ends = int(np.floor((keep[0] - 2) / least)), int(np.ceil((keep[1] + 2) / least))
             less = scaling.steps_of(scaled.q, scaled.shift, max(abs(ends[0]), abs(ends[1])), scaled.rounded)
             if less is not None and (steps is None or len(less.limbs) < len(steps.limbs)):
-                x, steps = self._clipped(x, *ends), less
+                x, steps = self.clipped(x, *ends), less
         halves = (
             scaling.halves_of(scaled.q, scaled.shift, max(abs(x.low), abs(x.high)), scaled.rounded)
             if steps is None
@@ -387,7 +387,9 @@ class Kernel:
 
         def apply(name: str, a: Any, b: Any) -> Any:
             return (
-                self._with(name, a, b, 0, 0) if not isinstance(b, Acc) else a._replace(value=op(name)(a.value, b.value))
+                self.with_constant(name, a, b, 0, 0)
+                if not isinstance(b, Acc)
+                else a._replace(value=op(name)(a.value, b.value))
             )
 
         if steps is not None:
@@ -402,9 +404,9 @@ class Kernel:
     # ---- parts
 
     def _add(self, x: Acc, value: int) -> Acc:
-        return x if value == 0 else self._with("add", x, np.int64(value), x.low + value, x.high + value)
+        return x if value == 0 else self.with_constant("add", x, np.int64(value), x.low + value, x.high + value)
 
-    def _with(self, name: str, x: Acc, value: Any, low: int, high: int) -> Acc:
+    def with_constant(self, name: str, x: Acc, value: Any, low: int, high: int) -> Acc:
         """An operation with a constant: a number in the instruction, or accumulators. Constants that are added one after the other, with
         maxima between them, are one."""
         array = np.asarray(value)
@@ -415,8 +417,8 @@ class Kernel:
             inner, least = self._maxima[x.value]
             by = int(array.reshape(-1)[0])
             if abs(least + by) <= IMMEDIATE and inner.low + by >= -(1 << 31) and inner.high + by < 1 << 31:
-                total = self._with("add", inner, array, inner.low + by, inner.high + by)
-                return self._with("maximum", total, np.int64(least + by), low, high)
+                total = self.with_constant("add", inner, array, inner.low + by, inner.high + by)
+                return self.with_constant("maximum", total, np.int64(least + by), low, high)
         if np.abs(array.astype(np.int64)).max(initial=0) >= 1 << 31:
             raise Refused("a constant has more than 32 bits")
         first = int(array.reshape(-1)[0])
@@ -439,7 +441,8 @@ class Kernel:
         self.worth |= on_chip
         return found
 
-    def _shape(self, e: Expr) -> Shape:
+    def shape_of(self, e: Expr) -> Shape:
+        """The shape of an expression. Refused where it cannot be packed."""
         found = static_shape(e)
         if found is None or self.packing.image(found) is None:
             raise Refused(f"the shape {found} is no image or matrix of static size whose rows fill the array")

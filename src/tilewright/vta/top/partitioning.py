@@ -215,8 +215,8 @@ def partition(mod: IRModule, env: Environment | None = None) -> IRModule:
     """The module with kernels for the accelerator of the environment (default: the current one): convolutions, dense layers and pools of
     int8, and what requantises their results. They are primitive functions on packed data, on `tvm.ext_dev(0)`; the rest is on `tvm.cpu(0)`.
 
-    Requantisation in integers (`relay.qnn.op.requantize_config(compute_dtype="int64")`) is part of kernels; in floating point it stays on
-    the CPU."""
+    Requantisation in integers (`relay.qnn.op.requantize_config(compute_dtype="int64")`) is part of kernels, and so is one in float32 by
+    powers of two, which is exact; any other one in floating point stays on the CPU."""
     return partitioned(canonical(mod), None, env)[0]
 
 
