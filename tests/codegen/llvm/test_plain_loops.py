@@ -30,6 +30,19 @@ def test_blocked_matmul_has_no_gathers(cpu: str) -> None:
     assert not re.search("gather|scatter|insertps", text) and re.search(r"vfmadd\w+ps\s.*%[yz]mm", text)
 
 
+@pytest.mark.parametrize("cpu", ["x86-64-v4", "skylake-avx512", "sapphirerapids", "znver4", "znver5"])
+def test_processors_with_more_features_run_the_same_loops(cpu: str) -> None:
+    """LLVM's models of single processors do not widen or unroll plain loops further: the loop nest of the product is that of x86-64-v3."""
+
+    def loops(name: str) -> list[str]:
+        s, args = blocked_matmul(512)
+        text = tvm.build(s, args, f"llvm -mtriple=x86_64-linux-gnu -mcpu={name}").get_source("s")
+        lines = [" ".join(line.split()) for line in text[text.index("vfmadd") :].splitlines()]
+        return lines[: max([k for k, line in enumerate(lines) if line.startswith("vfmadd")])]
+
+    assert loops(cpu) == loops("x86-64-v3")
+
+
 def test_blocked_matmul_computes_the_product() -> None:
     s, args = blocked_matmul(64)
     x, y = [np.random.default_rng(i).random((64, 64), "float32") for i in range(2)]
