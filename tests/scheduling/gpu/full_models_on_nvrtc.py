@@ -1,4 +1,4 @@
-"""Models in their full size, compiled for GPUs of NVIDIA and by NVRTC (`make test-cuda-models`): kernels fit, and keep nothing in memory."""
+"""Models in their full size, compiled for NVIDIA's GPUs by NVRTC (`make test-cuda-models`): kernels fit, and keep all in registers."""
 
 from __future__ import annotations
 
