@@ -18,8 +18,9 @@ import runpy
 import sys
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from tilewright.support.absent import reason_for
 from tilewright.support.lazy import PackageModule
 from tilewright.support.preloading import EVERYWHERE
 
@@ -51,14 +52,29 @@ def _real(name: str) -> types.ModuleType | None:
     return importlib.import_module(f"{holder.__name__}.{last}")
 
 
+def refuse(below: str) -> NoReturn:
+    """Tells why a module of TVM is not here. The error has another name than the one asked for, or the import system would hide it."""
+    raise ModuleNotFoundError(f"there is no tvm.{below} here: {reason_for(below)}", name=f"{_SELF}:{below}")
+
+
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `tvm.x.y` as the very module object `tilewright.x.y`."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in ALIASES:
+        head, _, below = fullname.partition(".")
+        if head not in ALIASES:
+            # `from tvm.contrib import x` asks the module tilewright.contrib for its x.
+            if (
+                head == "tilewright"
+                and reason_for(below)
+                and not importlib.machinery.PathFinder.find_spec(fullname, path)
+            ):
+                refuse(below)
             return None
         module = _real(fullname)
         if module is None:
+            if head == "tvm" and reason_for(below):
+                refuse(below)
             return None
         spec = importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(module, "__path__"))
         spec.loader_state = (module, module.__spec__)

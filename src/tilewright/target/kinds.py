@@ -102,6 +102,11 @@ class TargetKind:
         self.default_attrs = default_attrs or {}
         self.is_external_codegen = is_external_codegen
 
+    @property
+    def takes_any_option(self) -> bool:
+        """Whether targets may have options that the kind does not declare: those of an external code generator that declares none."""
+        return self.is_external_codegen and len(self.options) == len(_COMMON)
+
     @staticmethod
     def options_from_name(kind_name: str) -> dict[str, str]:
         """Option name -> type name of the kind `kind_name`, as classic `TargetKind.options_from_name`."""
@@ -166,13 +171,18 @@ def register_kind(
     keys: Sequence[str] = ("cpu",),
     override: bool = False,
     device: str = "cpu",
+    defaults: Mapping[str, Any] | None = None,
+    external: bool = False,
 ) -> TargetKind:
     """Makes a kind of target: `Target(f"{name} -option=1")`. options: those that it has besides the common ones. device: the type of the
-    devices in whose memory its code runs. TVMError where there is a kind of the name, unless it is to be overridden."""
+    devices in whose memory its code runs. defaults: values of options that a target has without being given them. external: an external
+    code generator takes parts of what its host computes. TVMError where there is a kind of the name, unless it is to be overridden."""
     if kind_named(name) is not None and not override:
         raise TVMError(f"there is a target kind {name!r} already; pass override=True to replace it")
     device_type = Device.DEVICE_NAME_TO_TYPE[device]
-    KINDS[name] = TargetKind(name, device_type, tuple(keys), {"num-cores": int, **(options or {})})
+    KINDS[name] = TargetKind(
+        name, device_type, tuple(keys), {"num-cores": int, **(options or {})}, dict(defaults or {}), external
+    )
     return KINDS[name]
 
 

@@ -127,7 +127,7 @@ class Target:
         self.host = Target(host) if host else None
         attrs: dict[str, Any] = {}
         for key, value in options.items():
-            if key not in kind.options and kind.is_external_codegen:
+            if key not in kind.options and kind.takes_any_option:
                 attrs[key] = int(value) if isinstance(value, str) and value.isdecimal() else value
                 continue
             if key not in kind.options:

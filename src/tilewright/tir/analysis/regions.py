@@ -133,7 +133,8 @@ def get_block_access_region(
     """
     walk = _Regions(buffer_var_map or {})
     for axis in block.iter_vars:
-        if axis.dom is not None:
+        # An axis with one value stays in the regions: they are functions of all axes.
+        if axis.dom is not None and not (isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 1):
             walk.analyzer.bind(axis.var, axis.dom)
     walk.local.update(block.alloc_buffers)
     views = {m.buffer: m.source for m in block.match_buffers}

@@ -91,7 +91,7 @@ class UMABackend(ABC):
         """The name of its target and of its code generator."""
 
     def _register_target_attr(self, name: str, default: str | int | bool = "") -> None:
-        """An option of the target, of the type of its default."""
+        """An option of the target, of the type of its default, which targets without it have."""
         self._target_attrs[name] = default
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: Pass) -> None:
@@ -128,7 +128,8 @@ class UMABackend(ABC):
         """Makes `target_name` a kind of target, with a pattern table and a code generator. Raises TVMError if it has been registered."""
         if kind_named(self.target_name) is not None:
             raise TVMError(f"there is a target kind {self.target_name!r} already")
-        register_kind(self.target_name, {name: type(value) for name, value in self._target_attrs.items()})
+        options = {name: type(value) for name, value in self._target_attrs.items()}
+        register_kind(self.target_name, options, defaults=self._target_attrs, external=True)
         register_pattern_table(self.target_name, lambda: list(self._patterns))
         for op, strategy, level in self._strategies:
             name = f"{op.rpartition('.')[2]}_strategy"
