@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.codegen.llvm.expressions.types import float_const, int_literal, llvm_type, splat
 from tilewright.codegen.llvm.functions.builder import FunctionBuilder
+from tilewright.codegen.llvm.vector_math.pieces import SHIFT, Pieces
 from tilewright.ir import DataType
 
 
@@ -223,6 +224,28 @@ class Lanes:
             f"{t}(<{lanes} x ptr>, i32, <{lanes} x i1>, {t})", f"llvm.masked.gather.{self.suffix}.v{lanes}p0",
             f"<{lanes} x ptr> {places}, i32 {size}, {mask}, {t} poison", places,
         )  # fmt: skip
+
+    def in_pieces(self, p: Pieces, x: str) -> str:
+        """An odd function of 16 numbers, whose tables are held in registers."""
+        a = self.at_most(self.abs(x), p.above)
+        least = self.select(self.cmp("ogt", a, self.c(p.below)), a, self.c(p.below))
+        number = self.iop("lshr", self.bits(least), self.ci(SHIFT))
+        d = self.sub(a, self._entry(p.centres, number))
+        constant, *others = [self._entry(table, number) for table in p.coefficients]
+        y = others.pop()
+        for coefficient in reversed(others):
+            y = self.fma(y, d, coefficient)
+        constant = self.select(self.cmp("olt", a, self.c(p.low)), a, constant)
+        return self.binary("copysign", self.fma(y, d, constant), x)
+
+    def _entry(self, table: Sequence[float], number: str) -> str:
+        """Elements of a table of 32 numbers in two registers, by the lowest five bits of `number`."""
+        t, i = self.type, self.itype
+        halves = [
+            ", ".join([f"float {float_const(self.dtype.element, v)}" for v in table[k : k + 16]]) for k in (0, 16)
+        ]
+        args = f"{t} <{halves[0]}>, {i} {number}, {t} <{halves[1]}>"
+        return self.b.call(f"{t}({t}, {i}, {t})", "llvm.x86.avx512.vpermi2var.ps.512", args, number)
 
     def any(self, cond: str) -> str:
         """Whether a condition holds in any lane."""

@@ -12,12 +12,15 @@ import math
 from collections.abc import Callable
 
 from tilewright.codegen.llvm.vector_math.lanes import Lanes
+from tilewright.codegen.llvm.vector_math.pieces import pieces
 from tilewright.codegen.llvm.vector_math.widemath import FAR, WideMath
 from tilewright.ir import DataType
 from tilewright.tir.op import ACTIVATIONS
 
 _F64 = DataType("float64")
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+_HALF_PI_LOW = 4.371139e-08
+"""What pi / 2 as a float32 is more than pi / 2."""
 _EXP = (
     0.00019739438721444458,
     0.0013935081660747528,
@@ -106,7 +109,10 @@ class VectorMath(Lanes):
         return self.fma(rest, inverse, q), inverse
 
     def tanh(self, x: str) -> str:
-        """tanh(x) with a = |x|: (exp(2a) - 1) / (exp(2a) + 1), with the rounding errors of both parts."""
+        """tanh(x) with a = |x|: (exp(2a) - 1) / (exp(2a) + 1), with the rounding errors of both parts. AVX-512 looks polynomials up."""
+        if self.has_avx512 and self.dtype.lanes >= 16:
+            table = pieces(math.tanh, 2.0**-4, 9.02)
+            return self.in_pieces(table, x) if self.dtype.lanes == 16 else self.by_vectors("tanh", x)
         one = self.c(1.0)
         a = self.clamp(self.abs(x), 0.0, 10.0)
         n, q, lost = self._exact_exp_parts(self.add(a, a))
@@ -256,6 +262,22 @@ class VectorMath(Lanes):
         ]
         b.branch(w.any(large), arm, None, join, phis)
         return b.define_here(names[0]), b.define_here(names[1])
+
+    def atan(self, x: str) -> str:
+        """In pieces up to 13, from there pi / 2 - atan(1 / x); in float64 where there are no tables in registers."""
+        lanes = self.dtype.lanes
+        if not self.has_avx512 or lanes < 16:
+            return self.in_float64("atan", x)
+        if lanes > 16:
+            return self.by_vectors("atan", x)
+        near = self.in_pieces(pieces(math.atan, 2.0**-4, 13.0), x)
+        a = self.at_most(self.abs(x), 1e30)
+        inverse = self.reciprocal(a)
+        t = self.fma(self.fma(self.neg(a), inverse, self.c(1.0)), inverse, inverse)
+        z = self.mul(t, t)
+        y = self.fma(self.mul(t, z), self.poly(z, 0.2, -1 / 3), t)
+        y = self.sub(self.c(math.pi / 2), self.add(y, self.c(_HALF_PI_LOW)))
+        return self.select(self.cmp("ogt", a, self.c(13.0)), self.binary("copysign", y, x), near)
 
     def _angle_function(self, x: str, turn: str, function: str) -> str:
         y = self.narrow(getattr(self.wide(), function)(*self._turn(x, turn)))
