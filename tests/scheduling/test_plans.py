@@ -238,6 +238,7 @@ def test_rows_decide() -> None:
         "T_softmax_maxelem.fold": "unrolled",
         "T_softmax_expsum.fold": "unrolled",
         "T_softmax_maxelem_rf.steps": "loop",
+        "T_softmax_exp.prefetch": "no",
         "T_softmax_maxelem_rf_1.steps": "unrolled",
         "T_softmax_maxelem_rf_2.steps": "unrolled",
         "T_softmax_expsum_rf.steps": "loop",

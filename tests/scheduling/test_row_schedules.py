@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay, te, topi
-from tilewright.scheduling import KernelPlan
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.script import tir as T
 from tilewright.target import Target
 
@@ -70,6 +70,16 @@ def test_groups_of_axes_that_are_apart(
         got = run(lambda v, kind=kind: getattr(relay, kind)(v * v, axis=axes, keepdims=keepdims), x, target)
         expected = getattr(np, kind)(x.astype("float64") ** 2, axis=axes, keepdims=keepdims)
         np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "decided"), [(750, "next row"), (30, "no")])
+def test_rows_from_memory_are_fetched_ahead(rows: int, decided: str) -> None:
+    """Where they are not in the second cache (here 1 MiB)."""
+    with Target("llvm -mcpu=skylake-avx512") as target, KernelPlan(target) as plan:
+        x = te.placeholder((rows, 840), name="x")
+        func = schedule_kernel(te.create_prim_func([x, topi.nn.softmax(x)]), target, plan)
+    assert plan.values()["T_softmax_exp.prefetch"] == decided
+    assert ("software_prefetch_next" in func.script()) == (decided == "next row")
 
 
 def test_stages_of_a_reduction() -> None:

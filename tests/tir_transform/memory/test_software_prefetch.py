@@ -106,3 +106,32 @@ def test_annotations_that_do_not_fit(panels: Any, text: str) -> None:
     with pytest.raises(TVMError, match="InjectSoftwarePrefetch: .*" + text) as caught:
         hinted(scheduled(panels))
     assert "for p, i, j, k in T.grid" in str(caught.value)
+
+
+@T.prim_func
+def halves(x: T.Buffer((6, 40), "float32"), y: T.Buffer((6, 40), "float32")):
+    for i, j in T.grid(6, 40):
+        with T.block("half"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj] = x[vi, vj] * T.float32(0.5)
+
+
+def test_the_next_row() -> None:
+    """A hint for each line of a vector; in the last row for that row again."""
+    sch = Schedule(halves)
+    i, j = sch.get_loops(sch.get_block("half"))
+    outer, vector = sch.split(j, [None, 32])
+    sch.vectorize(vector)
+    sch.annotate(outer, "software_prefetch_next", ["x", 0])
+    text = hinted(sch)
+    assert text.count('"tir.prefetch"') == 2 and text.count("x[T.min(T.min(i + 1, 5), 5), T.min(") == 2
+    result, numbers = np.zeros((6, 40), "float32"), np.arange(240, dtype="float32").reshape(6, 40)
+    interp.run(InjectSoftwarePrefetch()(sch.mod)["main"], [numbers, result])
+    np.testing.assert_array_equal(result, numbers / 2)
+
+
+def test_rows_that_are_not_there() -> None:
+    sch = Schedule(halves)
+    sch.annotate(sch.get_loops(sch.get_block("half"))[1], "software_prefetch_next", ["x", 1])
+    with pytest.raises(TVMError, match="loop j must stand in a loop over rows and 1 more, as .* says, but there are 1"):
+        hinted(sch)

@@ -71,7 +71,7 @@ def schedule_attention(view: KernelView, stages: Stages, target: Target) -> None
             unroll_fold(view, stage, target)
         for rv, width in parts:
             vectorize_partial(view, rv, target, width, each)
-    vectorize_last(view, weights, target, each)
+    vectorize_last(view, weights, target, each, [])
 
     products, scores = stages.products, stages.scores.rv
     sch.compute_at(scores, block)

@@ -14,6 +14,7 @@ from tilewright.ir import IntImm, PrimExpr
 from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of, extent_of
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
+from tilewright.scheduling.cpu.prefetch import mark_next_row
 from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
 from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
@@ -71,10 +72,10 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         parallelize(view, blocks[-1].name, [loop], work, target)
     stages = in_rows() if row is not None else []
     written = Counter([w.buffer for block in stages for w in block.block.writes])
-    for block in stages:
+    for k, block in enumerate(stages):
         # A block that starts sums shares their buffer, and has been vectorised with them.
         if row is not None and block.is_injective and all([written[w.buffer] == 1 for w in block.block.writes]):
-            vectorize_last(view, block.rv, target, row)
+            vectorize_last(view, block.rv, target, row, stages[:k])
     for block in [b for b in view.blocks() if b.name in behind]:
         unroll_fold(view, block, target)
 
@@ -259,8 +260,8 @@ def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
     view.sch.vectorize(last)
 
 
-def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV) -> None:
-    """Vectorise the last loop of an element-wise block below the row loop."""
+def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV, before: list[BlockView]) -> None:
+    """Vectorise the last loop of an element-wise block below the row loop. before: the stages of a row before it."""
     sch = view.sch
     loops = view.loops(block)
     here = [sch.get(loop) for loop in loops]
@@ -274,7 +275,8 @@ def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV
         model = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
         widths = {model, *[n for n in (lanes, 2 * lanes, 4 * lanes) if n <= max(extent, lanes)]}
         width = view.plan.choose(f"{sch.get(block).name_hint}.vector", model, lambda: sorted(widths))
-        _, vector = sch.split(below[-1], [None, width])
+        vectors, vector = sch.split(below[-1], [None, width])
         # Refused where neighbouring rows need parts of it in common (a padded input below windows).
         with sch.tried(f"vectors of {sch.get(block).name_hint}"):
             sch.vectorize(vector)
+            mark_next_row(view, row, vectors, BlockView(sch, block), before)

@@ -21,6 +21,12 @@ for k: S(t, k);  for i, j: C[i, j] = sums[i, j] + R[i, j]
 -->
 for i, j in lines: prefetch R[i, j];  for k: S(t, k);  for i, j: ..
 
+A loop annotated with NEXT, over the vectors of a row, prefetches what the next row reads of a tensor:
+
+for r: for j: S(r, j)
+-->
+for r: for j: prefetch A[min(r + 1, rows - 1), the lines of j];  S(r, j)
+
 Prefetches are only hints: results do not depend on them.
 """
 
@@ -61,6 +67,8 @@ them loops of the reduction.
 """
 EARLY = "software_prefetch"
 """Annotation of a block that reads much data, and of the loop before which this data is prefetched."""
+NEXT = "software_prefetch_next"
+"""Loop annotation: the name of a tensor, and the number of loops between the loop over rows and this one."""
 LINE, MOST_LINES = 64, 4
 """Bytes of a cache line, and the largest number of lines to fetch in a step of the reduction. Panels that need more
 have too few rows of work: they are bound by memory, and are read in order anyway.
@@ -70,7 +78,8 @@ NEAREST, SECOND_CACHE = 3, 2
 
 
 def InjectSoftwarePrefetch() -> Pass:
-    """Insert prefetches of the data that loops and blocks annotated "software_prefetch_panels" and "software_prefetch" read later."""
+    """Insert prefetches of the data that loops and blocks annotated "software_prefetch_panels", "software_prefetch_next" and
+    "software_prefetch" read later."""
     return body_pass("InjectSoftwarePrefetch", lambda func: with_hints(func.body))
 
 
@@ -81,7 +90,7 @@ def with_hints(body: Stmt) -> Stmt:
 
 def _is_marked(s: Stmt) -> bool:
     """Whether a loop or block is annotated."""
-    return isinstance(s, (For, Block)) and (PANELS in s.annotations or EARLY in s.annotations)
+    return isinstance(s, (For, Block)) and any([mark in s.annotations for mark in (PANELS, EARLY, NEXT)])
 
 
 def tensors_of(block: Block) -> list[BufferRegion]:
@@ -116,10 +125,10 @@ class _Hints(BufferMutator):
         self.around.append(s)
         body = self.visit(s.body)
         self.around.pop()
-        marks = s.annotations.keys() & {PANELS, EARLY}
+        marks = s.annotations.keys() & {PANELS, EARLY, NEXT}
         if not marks:
             return s if body is s.body else s.replace(body=body)
-        hints = self._panel(s) if PANELS in marks else []
+        hints = [*(self._panel(s) if PANELS in marks else []), *(self._next_row(s) if NEXT in marks else [])]
         kept = {k: v for k, v in s.annotations.items() if k not in marks}
         return s.replace(body=SeqStmt((*hints, body)) if hints else body, annotations=kept)
 
@@ -137,6 +146,37 @@ class _Hints(BufferMutator):
         kept = {k: v for k, v in block.annotations.items() if k != EARLY}
         new: Block = self.rebuild(block)
         return new if len(kept) == len(block.annotations) else new.replace(annotations=kept)
+
+    def _next_row(self, s: For) -> list[Stmt]:
+        """Prefetches of what an iteration reads of a tensor in the next row."""
+        name, between = s.annotations[NEXT]
+        name, between = str(getattr(name, "value", name)), int(getattr(between, "value", between))
+        if not 0 <= between < len(self.around):
+            raise TVMError(
+                located(
+                    f"InjectSoftwarePrefetch: loop {s.loop_var.name} must stand in a loop over rows and {between} more, as {NEXT!r} says,"
+                    f" but there are {len(self.around)} around it",
+                    s,
+                )
+            )
+        row = self.around[-1 - between]
+        inner, below = s.body, s
+        while isinstance(inner, For):
+            below, inner = inner, inner.body
+        if not isinstance(inner, BlockRealize):
+            return []
+        read = _read(s, name)
+        values = dict(zip([v.var for v in inner.block.iter_vars], inner.iter_values, strict=True))
+        later = {row.loop_var: min_value(row.loop_var + 1, row.extent - 1)}
+        extent = (_extent(below) or 1) if below is not s else 1
+        hints: list[Stmt] = []
+        for k in range(0, extent, LINE // read.buffer.dtype.bytes):
+            here = {below.loop_var: const(k, below.loop_var.dtype)} if below is not s else {}
+            first = [substitute(substitute(substitute(r.min, values), here), later) for r in read.region]
+            if not is_true(inner.predicate):
+                first = [min_value(i, d - 1) for i, d in zip(first, read.buffer.shape, strict=True)]
+            hints.append(_prefetch(read.buffer, first, NEAREST))
+        return hints
 
     def _panel(self, s: For) -> list[Stmt]:
         """Prefetches of the next panel in a step; none if a panel has more lines than the steps can fetch."""
