@@ -50,6 +50,22 @@ def test_tiles_are_filled_up() -> None:
     assert "NCHW32c" in text and "OIHW16i" in text and "(1, 2, 12, 12, 32)" in text
 
 
+def test_a_single_line_is_not_in_tiles() -> None:
+    """The schedule of tiles does not find it, and would leave scalars."""
+    x = relay.var("x", shape=(1, 64, 1, 53), dtype="bfloat16")
+    body = relay.nn.conv2d(x, constant(32, 64, 1, 3), padding=(0, 1))
+    with Target(TILES), PassContext(opt_level=3):
+        text = relay.optimize(IRModule.from_expr(body), TILES)[0].astext(False)
+    assert "o2i" not in text
+
+
+def test_few_pairs_are_not_in_tiles() -> None:
+    x = relay.var("x", shape=(53, 2), dtype="bfloat16")
+    with Target(TILES), PassContext(opt_level=3):
+        text = relay.optimize(IRModule.from_expr(relay.nn.dense(x, constant(418, 2))), TILES)[0].astext(False)
+    assert "dense_pack" not in text
+
+
 def test_a_dense_layer_sums_in_float32_and_rounds() -> None:
     x = relay.var("x", shape=(8, 32), dtype="bfloat16")
     text = widened(relay.nn.dense(x, constant(24, 32)), BF16)

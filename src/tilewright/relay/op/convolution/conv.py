@@ -203,7 +203,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
 
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
         """The layouts for tile registers, which hold many channels. None if the target has none, if dimensions are dynamic, or
-        if there are too few channels."""
+        if there are too few channels or a single line of results."""
         from tilewright.scheduling.instructions import tile_product
         from tilewright.tir.tensor_intrin.amx import SIDE
 
@@ -211,6 +211,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)
         if found is None or not is_static(types[0]):
             return None
+        if self.windows().counts(dims(tensor(types[0]))[2:], dims(tensor(types[1]))[2:])[0] == 1:
+            return None  # tiles have lines of pixels, and indices of a single line do not tell of it
         group, block_in = found.group, block_of(layout)
         least, fills = current_core().tile_groups * group, self.groups == 1
         if fills and o >= SIDE * current_core().filled_block:
