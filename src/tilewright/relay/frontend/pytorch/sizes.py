@@ -64,6 +64,7 @@ class Sizes(InputSizes):
         self.pinned: dict[str, int] = {}
         self.solved: dict[Any, Any] = {}
         """Symbols without an input's extent of their own -> their value (both sympy's), solved from an extent that contains them."""
+        self._computed: dict[tuple[int, bool], tuple[Value, PrimExpr]] = {}
         self.from_data: dict[str, Value | tuple[Value, int]] = {}
         """The value of symbols that depend on data: a tensor without axes, or (tensor, an axis of that extent)."""
 
@@ -77,6 +78,14 @@ class Sizes(InputSizes):
     def fresh(self, source: Value | tuple[Value, int]) -> PrimExpr:
         """A new symbol with this value."""
         return self.define(f"found{len(self.from_data)}", source)
+
+    def number_of_data(self, value: Value, positive: bool) -> PrimExpr:
+        """The symbol of a number that a program computes, an extent if it is positive: the same for the same value."""
+        key = id(value.expr), positive
+        if key not in self._computed:
+            # The value is held, so that its id stays its own.
+            self._computed[key] = value, self.define(f"found{len(self.from_data)}", value, positive)
+        return self._computed[key][1]
 
     def sized(self, value: Value, extents: Sequence[Dim] = ()) -> Value:
         """A value with a symbol for each extent that its type does not give: one of `extents`, or a new one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir import IntImm, IRModule, PrimExpr, Type
 from tilewright.relay import loops
 from tilewright.relay.cards.relations import Dim, known_equal, simplest
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
@@ -16,6 +16,7 @@ from tilewright.relay.frontend.common.unsupported import Problem, UnsupportedMod
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch import compatibility
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
+from tilewright.relay.frontend.pytorch.carried import loop_state
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
 from tilewright.relay.frontend.pytorch.ops.levels import Quantized
@@ -280,7 +281,7 @@ class ScriptImporter(Importer):
         schema = self.schema(node)
         scope = node.scopeName() if self.scopes else ""
         title = f"{scope}/{place_of(node)}" if scope else place_of(node)
-        args = self.tensors(schema, args, title)
+        args = self.sizes_of_data(schema, self.tensors(schema, args, title))
         call_name = short.removesuffix("_") if short.endswith("_") and not short.startswith("__") else short
         writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)
         result = self.hold(self.operator(name, schema, title, args, node))
@@ -321,6 +322,22 @@ class ScriptImporter(Importer):
         kinds = [str(a.type) for a in schema.arguments]
         kinds += [""] * (len(args) - len(kinds))
         return [turned(x, kind) for x, kind in zip(args, kinds, strict=False)]
+
+    def sizes_of_data(self, schema: Any, args: list[Any]) -> list[Any]:
+        """The arguments, with symbols for extents and bounds that the data decide: numbers of a script that are tensors without axes
+        here."""
+        if schema is None:
+            return args
+
+        def named(x: Any, kind: str) -> Any:
+            if isinstance(x, list) and kind in ("List[int]", "Optional[List[int]]"):
+                return [named(v, "size") for v in x]
+            unknown = isinstance(x, Value) and x.array is None and not x.ndim
+            bound = kind == "Optional[int]" and schema.name == "aten::slice"
+            return self.sizes.number_of_data(x, kind == "size") if unknown and (bound or kind == "size") else x
+
+        kinds = [str(a.type) for a in schema.arguments]
+        return [named(x, kind) for x, kind in zip(args, [*kinds, *[""] * (len(args) - len(kinds))], strict=False)]
 
     def operator(
         self, name: str, schema: torch.FunctionSchema, title: str, args: Sequence[Argument], node: torch.Node
@@ -623,23 +640,32 @@ class ScriptImporter(Importer):
                 )
         start = [call.number(0, "int64"), call.cast(call.tensor(going), "bool"), *[call.tensor(v) for v in carried]]
         last = call.cast(call.tensor(rounds), "int64")
-        state = [Var(f"state{k}", v.type) for k, v in enumerate(start)]
         names = [i.debugName() for i in body.inputs()]
+
+        def round_of(now: Sequence[Expr]) -> tuple[Any, list[Any]]:
+            scope = dict(env)
+            given = [self.sizes.sized(Value(v)) for v in [now[0], *now[2:]]]
+            scope.update(zip(names, [Slot(v, self.level + 1) for v in given], strict=True))
+            flag, *new = self.inner(body, scope, "what a loop carries")
+            return flag, new
+
+        def carried_after(now: Sequence[Expr]) -> list[Type]:
+            return [call.tensor(v).type for v in round_of(now)[1]]
+
+        state = loop_state([v.type for v in start], carried_after)
 
         def more(*now: Expr) -> Expr:
             below = call.call("less", Value(now[0]), last)
             return call.call("logical_and", below, call.reshape(Value(now[1]), [])).expr
 
         def step(*now: Expr) -> list[Expr]:
-            scope = dict(env)
-            scope.update(zip(names, [Slot(Value(v), self.level + 1) for v in [now[0], *now[2:]]], strict=True))
-            flag, *new = self.inner(body, scope, "what a loop carries")
+            flag, new = round_of(now)
             kept = [call.cast(call.tensor(v), str(s.dtype)) for v, s in zip(new, start[2:], strict=True)]
             following = call.call("add", Value(now[0]), 1)
             return [following.expr, call.cast(call.tensor(flag), "bool").expr, *[v.expr for v in kept]]
 
         made = Call(loops.while_loop(more, state, step), tuple([v.expr for v in start]))
-        return [Slot(Value(TupleGetItem(made, k)), self.level) for k in range(2, len(start))]
+        return [Slot(self.sizes.sized(Value(TupleGetItem(made, k))), self.level) for k in range(2, len(start))]
 
 
 def _overload(short: str) -> str:
