@@ -8,13 +8,15 @@ from typing import Any
 from tilewright.vta.libinfo import find_libvta
 from tilewright.vta.simulator.native import device_function
 
+LIBS: list[str] = find_libvta(optional=True) or []
+"""The paths of the libraries with simulators."""
 DEBUG_SKIP_EXEC = 1
 """A flag of `debug_mode`: programs are checked and not run."""
 
 
 def enabled() -> bool:
     """Whether this runtime has simulators."""
-    return find_libvta(optional=True) is not None
+    return bool(LIBS)
 
 
 def clear_stats() -> None:
@@ -33,4 +35,4 @@ def debug_mode(flag: int) -> None:
     device_function("skip")(0, flag & DEBUG_SKIP_EXEC)
 
 
-__all__ = ["DEBUG_SKIP_EXEC", "clear_stats", "debug_mode", "enabled", "stats"]
+__all__ = ["DEBUG_SKIP_EXEC", "LIBS", "clear_stats", "debug_mode", "enabled", "stats"]

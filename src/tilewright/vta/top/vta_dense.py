@@ -13,6 +13,7 @@ from tilewright.topi.utils import shape_of
 from tilewright.vta.environment import get_env
 from tilewright.vta.top.packed import PackedStages
 from tilewright.vta.top.tiles import Problem, choose
+from tilewright.vta.top.utils import is_packed_layout
 
 TAG = "dense_pack"
 
@@ -91,4 +92,4 @@ def schedule_dense_packed(cfg: Any, outs: Any) -> te.Schedule:
     return s
 
 
-__all__ = ["dense_packed", "schedule_dense_packed"]
+__all__ = ["dense_packed", "is_packed_layout", "schedule_dense_packed"]
