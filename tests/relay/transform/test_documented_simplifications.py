@@ -130,3 +130,25 @@ def test_order_of_dequantised_numbers() -> None:
     assert_structural_equal(simplified(relay.argmax(real, axis=1)), relay.argmax(x, axis=1))
     falling = relay.argmax(relay.qnn.op.dequantize(x, relay.const(-0.5), relay.const(3)), axis=1)
     assert_structural_equal(simplified(falling), falling)
+
+
+def test_moves_of_axes_and_of_layouts() -> None:
+    x = relay.var("x", shape=(2, 3, 4, 5))
+    last = relay.layout_transform(x, "NCHW", "NHWC")
+    assert simplified(relay.transpose(last, (0, 3, 1, 2))) is x
+    assert simplified(relay.layout_transform(relay.transpose(x, (0, 2, 3, 1)), "NHWC", "NCHW")) is x
+    assert_structural_equal(
+        simplified(relay.layout_transform(last, "NHWC", "CHWN")), relay.transpose(x, axes=(1, 2, 3, 0))
+    )
+    assert_structural_equal(simplified(last), last)
+    blocks = relay.layout_transform(relay.layout_transform(x, "NCHW", "NCHW3c"), "NCHW3c", "NHWC")
+    assert_structural_equal(simplified(blocks), blocks)
+
+
+def test_shapes_that_are_known() -> None:
+    x = relay.var("x", shape=(2, 3), dtype="int32")
+    assert_structural_equal(simplified(relay.zeros_like(x)), relay.zeros((2, 3), "int32"))
+    assert_structural_equal(simplified(relay.ones_like(x)), relay.ones((2, 3), "int32"))
+    assert_structural_equal(simplified(relay.full_like(x, relay.const(7))), relay.full(relay.const(7), (2, 3), "int32"))
+    open_shape = relay.zeros_like(relay.var("y", shape=(relay.Any(), 3)))
+    assert_structural_equal(simplified(open_shape), open_shape)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, const
-from tilewright.relay.rewriting import constant_of, is_op, same_type, scalar_of, tensor_of, typed
+from tilewright.relay.rewriting import constant_of, is_op, same_type, scalar_of, static_shape, tensor_of, typed
 from tilewright.relay.transform.simplify.rules import operand, rule
 
 
@@ -19,6 +19,17 @@ def _filling(e: Expr) -> Expr | None:
         value, dtype = e.args[-1], tensor_of(e).dtype
         return value if tensor_of(value).dtype == dtype else constructor("cast")(value, str(dtype))
     return None
+
+
+@rule("zeros_like", "ones_like", "full_like")
+def known_shape(call: Call) -> Expr | None:
+    """zeros_like(x) -> zeros, ones_like(x) -> ones, full_like(x, v) -> full(v), if the shape of x is known."""
+    shape, dtype = static_shape(call), str(tensor_of(call).dtype)
+    if shape is None:
+        return None
+    if is_op(call, "full_like"):
+        return constructor("full")(call.args[1], shape, dtype)
+    return constructor(call.operator.name.removesuffix("_like"))(shape, dtype)
 
 
 @rule("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "floor_divide", "floor_mod")

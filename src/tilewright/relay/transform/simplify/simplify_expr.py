@@ -76,6 +76,30 @@ def transpose_chain(call: Call) -> Expr | None:
     return None
 
 
+def _moved_axes(call: Expr) -> tuple[int, ...] | None:
+    """The axes of a transpose, or of a layout_transform that only moves axes; None for other expressions."""
+    if is_op(call, "transpose"):
+        return permutation(call)
+    if is_op(call, "layout_transform"):
+        card = card_of(call, reshaping.layout_transform)
+        src, dst = card.src_layout, card.dst_layout
+        if src.isalpha() and src.isupper() and len({*src}) == len(src) and sorted(src) == sorted(dst):
+            return tuple([src.index(letter) for letter in dst])
+    return None
+
+
+@rule("transpose", "layout_transform")
+def moves_of_axes(call: Call) -> Expr | None:
+    """transpose(layout_transform(x)), or the other way round, or two layout_transforms of whole axes -> a single transpose, or x."""
+    last, x = _moved_axes(call), call.args[0]
+    first = _moved_axes(x)
+    if last is None or first is None or (is_op(call, "transpose") and is_op(x, "transpose")):
+        return None
+    axes = [first[a] for a in last]
+    source = operand(call).args[0]
+    return source if axes == sorted(axes) else constructor("transpose")(source, axes)
+
+
 @rule(*RESHAPES)
 def transpose_of_groups(call: Call) -> Expr | None:
     """reshape(transpose(reshape(x))) -> transpose(x), if the first reshape merges adjacent axes, which move together, and the
