@@ -12,7 +12,7 @@ import tilewright as tvm
 from tests.codegen.small_programs import aligned
 from tilewright import relay, te, tir, topi
 from tilewright.codegen import interp
-from tilewright.scheduling import schedule_kernel
+from tilewright.scheduling import KernelPlan, schedule_kernel
 from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -176,3 +176,18 @@ def test_every_third_slice_of_volumes_in_blocks_of_channels() -> None:
     found = relay.create_executor("graph", mod).evaluate()(tvm.nd.array(a)).numpy()
     cut = a[:, :, ::3].transpose(0, 2, 1, 3, 4).reshape(15, 2, 16, 15, 4)
     np.testing.assert_array_equal(found, cut.transpose(0, 1, 3, 4, 2))
+
+
+@pytest.mark.parametrize("order", ["rows", "columns"])
+def test_both_orders_compute_the_same(order: str) -> None:
+    """Rows of the result, or columns of it, one after the other; axes before and between those that are turned."""
+    x = te.placeholder((3, 22, 2, 36), "float32", name="x")
+    plan = KernelPlan("llvm -mcpu=skylake-avx512", {"T_transpose.order": order})
+    func = schedule_kernel(te.create_prim_func([x, topi.transpose(x, (0, 3, 2, 1))]), plan.target, plan)
+    assert not plan.unfit()
+    numbers, found = (
+        np.arange(3 * 22 * 2 * 36, dtype="float32").reshape(3, 22, 2, 36),
+        np.zeros((3, 36, 2, 22), "float32"),
+    )
+    interp.run(func, [numbers, found])
+    np.testing.assert_array_equal(found, numbers.transpose(0, 3, 2, 1))

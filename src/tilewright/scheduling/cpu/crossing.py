@@ -123,6 +123,7 @@ def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) ->
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *_, last = block.spatial
     others = [by_axis[v] for v in block.spatial if v is not last and v is not crossing.axis]
+    inside = [] if crossing.block else [by_axis[v] for v in block.spatial[block.spatial.index(crossing.axis) + 1 : -1]]
     reindexed = _goes_on(block, crossing)
     if reindexed:
         tile = sch.reindex(block.rv, ("read", crossing.read))
@@ -139,8 +140,12 @@ def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) ->
     row, row_inner = sch.split(by_axis[crossing.axis], [None, crossing.rows])
     column, column_inner = sch.split(by_axis[last], [None, crossing.columns])
     outer = [*others, column, row]
+    if inside and view.plan.choose(f"{block.name}.order", "rows", lambda: ("rows", "columns")) == "rows":
+        # A tile writes its rows from begin to end. Column by column it would write a piece of each row of the result, from one page of
+        # memory to the next: 0.42 to 1.03 of the time for 13 random shapes.
+        outer = [*[loop for loop in others if loop not in inside], row, *inside, column]
     sch.reorder(*outer, row_inner, column_inner)
-    sch.compute_at(tile, row)
+    sch.compute_at(tile, outer[-1])
     *rest, along = sch.get_loops(tile)[len(outer) :]
     if reindexed:
         sch.reorder(along, rest[-1])
