@@ -19,6 +19,15 @@ from tilewright.tir.op import ACTIVATIONS
 
 _F64 = DataType("float64")
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+_ASIN = (
+    0.16666659712791443,
+    0.07500521838665009,
+    0.04451335221529007,
+    0.0318395234644413,
+    0.01431217323988676,
+    0.03770212084054947,
+)
+"""Polynomial of (asin(x) / x - 1) / x**2 in x**2, for x up to 1 / 2, the lowest power first. Its error is 2**-31 of asin(x)."""
 _HALF_PI_LOW = 4.371139e-08
 """What pi / 2 as a float32 is more than pi / 2."""
 _EXP = (
@@ -278,6 +287,22 @@ class VectorMath(Lanes):
         y = self.fma(self.mul(t, z), self.poly(z, 0.2, -1 / 3), t)
         y = self.sub(self.c(math.pi / 2), self.add(y, self.c(_HALF_PI_LOW)))
         return self.select(self.cmp("ogt", a, self.c(13.0)), self.binary("copysign", y, x), near)
+
+    def asin(self, x: str) -> str:
+        """a + a**3 * P(a**2) with a = |x| up to 1 / 2; from there pi / 2 - 2 * asin(sqrt((1 - a) / 2)), with the rounding errors of
+        the root and of the difference."""
+        a, one = self.abs(x), self.c(1.0)
+        steep = self.cmp("ogt", a, self.c(0.5))
+        z = self.select(steep, self.mul(self.sub(one, a), self.c(0.5)), self.mul(a, a))
+        s = self.sqrt(z)
+        p = self.mul(z, self.poly(z, *reversed(_ASIN)))
+        least = self.select(self.cmp("olt", s, self.c(1e-20)), self.c(1e-20), s)
+        lost = self.mul(self.fma(self.neg(s), s, z), self.mul(self.c(0.5), self.reciprocal(least)))
+        twice, quarter = self.add(s, s), self.c(math.pi / 2)
+        high = self.sub(quarter, twice)
+        rest = self.sub(self.sub(self.sub(quarter, high), twice), self.c(_HALF_PI_LOW))
+        far = self.add(high, self.fma(self.c(-2.0), self.fma(s, p, lost), rest))
+        return self.binary("copysign", self.select(steep, far, self.fma(a, p, a)), x)
 
     def _angle_function(self, x: str, turn: str, function: str) -> str:
         y = self.narrow(getattr(self.wide(), function)(*self._turn(x, turn)))
