@@ -37,6 +37,12 @@ def make_buffer(
     """A buffer without a name, which its first assignment gives. What its parameters are, every word for buffers takes."""
     dims = (shape,) if isinstance(shape, (int, PrimExpr)) else tuple(shape)
     steps = [Var(s, "int32") if isinstance(s, str) else s for s in strides or ()]
+    if 0 < len(steps) < len(dims) and all([isinstance(s, Var) for s in steps]):
+        # Variables for the outer dimensions: what is inside of them is compact.
+        inner: list[Any] = [IntImm("int32", 1)]
+        while len(steps) + len(inner) < len(dims):
+            inner.insert(0, inner[0] * dims[len(dims) - len(inner)])
+        steps += inner
     if isinstance(elem_offset, str):
         elem_offset = Var(elem_offset, "int32")
     kind = "auto_broadcast" if buffer_type in ("auto", "auto_broadcast") else ""
