@@ -30,14 +30,16 @@ NETWORKS = ("keywords", "wake_words", "images", "anomalies", "cifar")
 NEEDED = ("unicorn", "capstone", "ai_edge_litert", "ziglang")
 
 
-def ours(model: bytes, sample: np.ndarray, trials: int = 0) -> tuple[dict[str, Any], np.ndarray]:
-    """(figures, outputs) of a TFLite model, compiled by LLVM for the board. trials: plans to try for each kernel."""
+def ours(
+    model: bytes, sample: np.ndarray, trials: int = 0, tuned: Path | None = None
+) -> tuple[dict[str, Any], np.ndarray]:
+    """(figures, outputs) of a TFLite model, compiled by LLVM for the board. trials: plans to try for each kernel. tuned: a log of plans."""
     from benchmarks.micro.emulator import Emulator
 
     mod, params = relay.frontend.from_tflite(model)
     target = board(BOARD).target("llvm")
     with tempfile.TemporaryDirectory() as folder:
-        plans = Path(folder) / "plans.jsonl"
+        plans = tuned or Path(folder) / "plans.jsonl"
         if trials:
             write_plans(board(BOARD), mod, params, plans, trials)
         with tvm.transform.PassContext(opt_level=3, config={"relay.plans": str(plans)} if plans.is_file() else {}):

@@ -1,8 +1,9 @@
 """Trained networks on an emulated Cortex-M7: cifar-10-model, quantised here, and the models of pymicro-wakeword.
 
 Of the first: how often int8 agrees with the float network on pictures; the time from the model's bytes to a result on the board, with an
-empty compile cache; instructions, before and after tuning, beside CMSIS-NN (--cmsis-nn). Outputs are compared with LiteRT's reference
-kernels on pictures and on random data, bit by bit. No package has CIFAR-10's test pictures; parts of photographs stand for them.
+empty compile cache; instructions, before and after tuning by the clocks of emulated boards (--tune), beside CMSIS-NN (--cmsis-nn). Outputs
+are compared with LiteRT's reference kernels on pictures and on random data, bit by bit. No package has CIFAR-10's test pictures; parts of
+photographs stand for them.
 
 Needs `pip install unicorn capstone ai-edge-litert ziglang scikit-image`, `pip install --no-deps cifar-10-model pymicro-wakeword`, and QEMU
 as `make build/qemu-system/.done` unpacks it.
@@ -27,6 +28,8 @@ from tilewright.micro.board import board
 from tilewright.relay.backend import Executor, Runtime
 
 BOARD = "mps2_an500"
+BOARDS = 2
+"""Emulated boards that measure at once."""
 STEPS = 6
 """Steps of audio that the models of wake words take, one after the other: they keep what came before."""
 
@@ -46,7 +49,7 @@ def on_board(model: bytes, **options: Any) -> tuple[Any, micro.MicroExecutor, di
 
 
 def classification(count: int, archive: Path | None, trials: int = 0) -> dict[str, Any]:
-    """The figures of cifar-10-model. trials: plans to try for each kernel."""
+    """The figures of cifar-10-model. trials: measurements of tuning, in all."""
     from benchmarks.micro.micro_networks import ours, peers
     from tests.frontend.tflite.ops.writer import litert
 
@@ -87,12 +90,25 @@ def classification(count: int, archive: Path | None, trials: int = 0) -> dict[st
     )
     row["ours"] = ours(model, given[0])[0]
     if trials:
-        row["tuned"], answer = ours(model, given[0], trials)
+        row["tuning"], plans = tuned(model, trials)
+        row["tuned"], answer = ours(model, given[0], tuned=plans)
         row["equal"] &= bool(np.array_equal(answer, answers[0]))
     if archive is not None:
         row["peer"], answer = peers(net, given[0], archive)
         row["peer_differs"] = int((answer != answers[0]).sum())
     return row
+
+
+def tuned(model: bytes, trials: int) -> tuple[dict[str, Any], Path]:
+    """(figures, log) of tuning a model on emulated boards: seconds of each kernel by the board's clock, before and after."""
+    mod, params = relay.frontend.from_tflite(model)
+    path = Path(os.environ["TILEWRIGHT_CACHE_DIR"]) / "plans.jsonl"
+    config = micro.generate_config(BOARD, instruction_shift=6, timeout=60)
+    begun = time.perf_counter()
+    found = micro.tune_kernels(mod, params, config, path, trials, BOARDS, processes=1)
+    measured = len(path.read_text().splitlines())
+    kernels = {p.task.name: (p.untuned, p.fastest) for p in found}
+    return {"seconds": time.perf_counter() - begun, "measurements": measured, "kernels": kernels}, path
 
 
 def _float_classes(path: Path, pixels: np.ndarray) -> list[int | None]:
@@ -145,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=int, default=180, help="parts of photographs to classify")
     parser.add_argument("--cmsis-nn", type=Path, metavar="ARCHIVE", help="cmsis-nn-7.0.0.tar.xz, the peer's source")
     parser.add_argument(
-        "--tune", type=int, default=0, metavar="N", help="also with the best of N plans for each kernel"
+        "--tune", type=int, default=0, metavar="N", help="also tuned, by N measurements on emulated boards"
     )
     parser.add_argument("--only", choices=("classification", "wake_words"), help="one of both parts")
     takes_json(parser)
@@ -165,6 +181,12 @@ def main(argv: list[str] | None = None) -> int:
                 for when in [w for w in ("ours", "tuned") if w in row]:
                     ratio = f", {row[when][what] / row['peer'][what]:.2f} of CMSIS-NN's" if "peer" in row else ""
                     print(f"  {what}{' when tuned' if when == 'tuned' else ''}: {row[when][what]:.0f}{ratio}")
+            if "tuning" in row:
+                print(
+                    f"  {row['tuning']['measurements']} measurements on {BOARDS} boards in {row['tuning']['seconds']:.0f} s"
+                )
+                for name, (before, after) in row["tuning"]["kernels"].items():
+                    print(f"    {name}: {before * 1e3:.3f} ms by the board's clock, {after * 1e3:.3f} when tuned")
         if options.only != "classification":
             results["wake_words"] = [wake_word(path) for path in trained.wake_word_models()]
             for row in results["wake_words"]:

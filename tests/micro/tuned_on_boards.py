@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.micro.boards import use_qemu
-from tilewright import autotvm, micro, te
+import tilewright as tvm
+from tests.micro.boards import quantised_network, use_qemu
+from tilewright import autotvm, micro, relay, te
 from tilewright.autotvm.measure import MeasureErrorNo
 from tilewright.micro.board import board
 from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.errors import MicroError
+from tilewright.micro.kernel_tuning import BoardRunner, compile_for_board
+from tilewright.tuning.inputs import signature_of
+from tilewright.tuning.measure import Failure, Run, Source
 
 NAME = "mps2_an500"
 PATIENCE = 120
@@ -84,6 +89,58 @@ def test_measurements_are_the_same_every_time() -> None:
     for k, result in enumerate(again):
         assert result.error_no == MeasureErrorNo.NO_ERROR and len(result.costs) == 2
         assert result.costs == pytest.approx(first[k % 16].costs, rel=5e-3)
+
+
+def test_the_kernels_of_a_model(tmp_path: Path) -> None:
+    """Their plans are tuned by the boards' clocks; the model that is compiled with them has the same bits, and takes no longer."""
+    mod, weights = quantised_network()
+    path, rounds = tmp_path / "plans.jsonl", []
+    found = micro.tune_kernels(mod, weights, config(), path, trials=16, n_parallel=2, processes=1, report=rounds.append)
+    assert len(path.read_text().splitlines()) == rounds[-1].trials <= 16 and len(found) == 5
+    assert all([p.untuned is not None and 0 < p.fastest <= p.untuned < 0.1 for p in found])
+    x = np.random.default_rng(2).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
+    ticks = []
+    for plans in (None, str(path)):
+        with tvm.transform.PassContext(opt_level=3, config={"relay.plans": plans} if plans else {}):
+            lib = relay.build(mod, board(NAME).target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
+        with micro.Session(config()) as session:
+            model = micro.MicroExecutor(micro.create_micro_mod(lib, session))
+            model.set_input("x", x)
+            model.run()
+            ticks.append(session.ticks)
+            np.testing.assert_array_equal(model.get_output(0).numpy(), expected)
+    assert ticks[1] <= 1.001 * ticks[0]
+
+
+def test_measurements_that_fail(tmp_path: Path) -> None:
+    """A board that is too small, and one that is lost."""
+    source = Source(tvm.IRModule({"main": te.create_prim_func(addition())}), board(NAME).target("llvm"))
+    library = compile_for_board(source, tmp_path / "kernel")
+    run = Run(library, signature_of(source.program), library)
+    runner = BoardRunner(config(section_constraints={"heap": 64}))
+    try:
+        (small,) = runner.run([run])
+        assert small.failure == Failure.RUN and "the section 'heap' has no" in small.message
+    finally:
+        runner.close()
+    runner = BoardRunner(config())
+    try:
+        first, again = runner.run([run, run._replace(beside=library)])
+        assert first.failure is None and first.reference == pytest.approx(first.seconds, rel=1e-2)
+        assert again.beside == pytest.approx(again.seconds, rel=1e-2)
+        session = runner._benches[0].session
+        assert session is not None and session._server is not None
+        session._server.process.kill()
+        assert runner.run([run])[0].failure == Failure.LOST
+        assert runner.run([run])[0].failure is None
+    finally:
+        runner.close()
+
+
+def addition() -> list[te.Tensor]:
+    a = te.placeholder((64,), name="a")
+    return [a, te.compute((64,), lambda i: a[i] + 1.0, name="b")]
 
 
 def test_what_goes_wrong() -> None:

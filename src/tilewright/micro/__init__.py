@@ -17,6 +17,7 @@ lazy.declare(
         "MicroFunction": f"{__name__}.module:MicroFunction",
         "MicroModule": f"{__name__}.module:MicroModule",
         "MicroRunner": f"{__name__}.tuning:MicroRunner",
+        "tune_kernels": f"{__name__}.kernel_tuning:tune_kernels",
         "micro_builder": f"{__name__}.tuning:micro_builder",
         "Session": f"{__name__}.session:Session",
         "create_micro_mod": f"{__name__}.module:create_micro_mod",

@@ -38,6 +38,18 @@ def micro_builder(timeout: float = 10, n_parallel: int | None = None) -> LocalBu
     return LocalBuilder(timeout, n_parallel, build_func=tar_of_objects)
 
 
+def measuring_configuration(device_config: Any, n_parallel: int) -> dict[str, Any]:
+    """The configuration of boards that measure. Raises MicroError where their clock measures nothing, or where there are fewer boards."""
+    config = configuration(device_config)
+    if config["comms_method"] == "qemu" and config["instruction_shift"] is None:
+        raise MicroError(
+            "QEMU's clock is that of this machine, which measures nothing; give the configuration an instruction_shift"
+        )
+    if config["comms_method"] == "gdb" and n_parallel > 1:
+        raise MicroError("a server of GDB's protocol has one board; measure with n_parallel=1")
+    return config
+
+
 class MicroRunner(Runner):
     """Measures on boards over debug connections.
 
@@ -51,13 +63,7 @@ class MicroRunner(Runner):
     def __init__(
         self, device_config: Any, n_parallel: int = 1, number: int = 1, repeat: int = 1, timeout: float | None = None
     ) -> None:
-        config = configuration(device_config)
-        if config["comms_method"] == "qemu" and config["instruction_shift"] is None:
-            raise MicroError(
-                "QEMU's clock is that of this machine, which measures nothing; give the configuration an instruction_shift"
-            )
-        if config["comms_method"] == "gdb" and n_parallel > 1:
-            raise MicroError("a server of GDB's protocol has one board; measure with n_parallel=1")
+        config = measuring_configuration(device_config, n_parallel)
         if timeout is not None:
             config = {**config, "timeout": timeout}
         super().__init__(config["timeout"], n_parallel)
@@ -161,4 +167,4 @@ def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> 
     return random.standard_normal(shape).astype(kind)
 
 
-__all__ = ["MicroRunner", "micro_builder", "tar_of_objects"]
+__all__ = ["MicroRunner", "measuring_configuration", "micro_builder", "tar_of_objects"]

@@ -51,6 +51,8 @@ FASTEST, NEIGHBOURS = 3, 4
 """Measured candidates whose neighbours are looked at, and how many neighbours of each for one that is proposed."""
 AT_ONCE = 8
 """Candidates that are drawn before it is asked whether the time is over."""
+TIRED = 32
+"""Draws that bring nothing new, after which the time that drawing may take counts: a small space is exhausted then."""
 ATTEMPTS = 20
 """Draws for one candidate, until a space whose candidates are refused or known counts as exhausted."""
 
@@ -151,7 +153,7 @@ class Search:
         found: dict[str, Proposal] = {}
         failures = 0
         while len(found) < count and failures < ATTEMPTS * count:
-            if (found and time.monotonic() >= ends) or is_over():
+            if ((found or failures >= TIRED) and time.monotonic() >= ends) or is_over():
                 break
             candidate = self._candidate(self.space.draw, self.random)
             proposal = self._proposal(candidate) if candidate is not None else None
