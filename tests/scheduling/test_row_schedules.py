@@ -72,11 +72,11 @@ def test_groups_of_axes_that_are_apart(
         np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "decided"), [(750, "next row"), (30, "no")])
-def test_rows_from_memory_are_fetched_ahead(rows: int, decided: str) -> None:
-    """Where they are not in the second cache (here 1 MiB)."""
+@pytest.mark.parametrize(("rows", "size", "decided"), [(750, 840, "next row"), (30, 840, "no"), (60, 9999, "no")])
+def test_rows_from_memory_are_fetched_ahead(rows: int, size: int, decided: str) -> None:
+    """Where they are not in the second cache (here 1 MiB), and two of them fit in the first one."""
     with Target("llvm -mcpu=skylake-avx512") as target, KernelPlan(target) as plan:
-        x = te.placeholder((rows, 840), name="x")
+        x = te.placeholder((rows, size), name="x")
         func = schedule_kernel(te.create_prim_func([x, topi.nn.softmax(x)]), target, plan)
     assert plan.values()["T_softmax_exp.prefetch"] == decided
     assert ("software_prefetch_next" in func.script()) == (decided == "next row")

@@ -47,7 +47,7 @@ def mark_epilogue_prefetch(view: KernelView, sums: LoopRV, work: int, epilogue: 
 
 def mark_next_row(view: KernelView, row: LoopRV, loop: LoopRV, block: BlockView, before: list[BlockView]) -> None:
     """Mark the loop over the vectors of a row for prefetch of the next row of a tensor, which stages `before` it have read too, as the plan
-    decides: where the tensor and the results are larger than the second cache.
+    decides: where the tensor and the results are larger than the second cache, and two rows are not larger than the first one.
 
     A row comes from memory while nothing else is done, and nothing comes while it is computed: softmax of 750 x 840 took 0.75 of the time
     with the hints on an Intel Xeon.
@@ -60,8 +60,11 @@ def mark_next_row(view: KernelView, row: LoopRV, loop: LoopRV, block: BlockView,
     if not again:
         return
     size = prod([divisor_of(d) for d in again[0].shape]) * again[0].dtype.bytes
-    model = "next row" if 2 * size > view.plan.target.cpu.l2_bytes else "no"
+    around, cpu = view.loops(block.rv), view.plan.target.cpu
+    loops = [sch.get(one) for one in around]
+    place = loops.index(sch.get(row)) + 1
+    near = 2 * prod(view.extents(around[place:])) * again[0].dtype.bytes <= cpu.l1_bytes
+    model = "next row" if near and 2 * size > cpu.l2_bytes else "no"
     if view.plan.choose(f"{block.name}.prefetch", model, lambda: ("next row", "no")) == "next row":
-        loops = [sch.get(one) for one in view.loops(block.rv)]
-        between = loops.index(sch.get(loop)) - loops.index(sch.get(row)) - 1
+        between = loops.index(sch.get(loop)) - place
         sch.annotate(loop, NEXT, [again[0].name, between])

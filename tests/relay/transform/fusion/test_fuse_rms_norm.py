@@ -25,9 +25,9 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "times a reciprocal root": lambda x: relay.rsqrt(mean_of(x * x)) * x,
     "times 1 / root": lambda x: x * (relay.const(1.0) / relay.sqrt(mean_of(x * x))),
     "a power": lambda x: x * relay.rsqrt(mean_of(relay.power(x, relay.const(2.0)))),
-    "two axes": lambda x: x / relay.sqrt(mean_of(x * x, (1, 2))),
 }
 OTHERS: dict[str, Callable[[Any], Any]] = {
+    "two axes": lambda x: x / relay.sqrt(mean_of(x * x, (1, 2))),
     "another axis": lambda x: x / relay.sqrt(mean_of(x * x, 1)),
     "other data": lambda x: relay.exp(x) / relay.sqrt(mean_of(x * x)),
     "a third power": lambda x: x / relay.sqrt(mean_of(relay.power(x, relay.const(3.0)))),
@@ -55,9 +55,8 @@ def test_one_operator(form: str) -> None:
     _, after = fused(FORMS[form])
     assert list_op_freqs(after) == {FUSED: 1}
     x = np.random.default_rng(0).standard_normal((3, 4, 20)).astype("float32")
-    axes = (1, 2) if form == "two axes" else 2
     wide = x.astype("float64")
-    np.testing.assert_allclose(value(after, x), wide / np.sqrt((wide**2).mean(axes, keepdims=True) + 0.5), rtol=1e-6)
+    np.testing.assert_allclose(value(after, x), wide / np.sqrt((wide**2).mean(2, keepdims=True) + 0.5), rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", OTHERS)

@@ -18,10 +18,9 @@ from tilewright.relay.rewriting import card_of, is_op, scalar_of, static_shape, 
 
 
 class _Root(NamedTuple):
-    """What is squared, the number of its last axes that a mean is of, what is added to that, and the operators between."""
+    """What is squared, what is added to the mean of its squares along the last axis, and the operators between."""
 
     data: Expr
-    axes: int
     epsilon: float
     between: tuple[Expr, ...]
 
@@ -53,10 +52,9 @@ def _squared(chain: list[Expr]) -> _Root | None:
     shape, card = static_shape(data), card_of(mean, Reduction)
     if shape is None or str(tensor_of(data).dtype) not in ("float32", "float64") or not card.keepdims:
         return None
-    axes = sorted(card.axes(len(shape)))
-    if not axes or axes != [*range(axes[0], len(shape))]:
+    if card.axes(len(shape)) != [len(shape) - 1]:
         return None
-    return _Root(data, len(axes), float(number), (*chain, added, mean, square))
+    return _Root(data, float(number), (*chain, added, mean, square))
 
 
 def _match(e: Expr) -> _Root | None:
@@ -85,7 +83,7 @@ def fuse_rms_norm(func: Function) -> Function:
         root = _match(new)
         assert root is not None
         made = constructor("nn.contrib_rms_norm")
-        return typed(made(root.data, axes=root.axes, epsilon=root.epsilon, span=getattr(new, "span", None)))
+        return typed(made(root.data, epsilon=root.epsilon, span=getattr(new, "span", None)))
 
     return rewrite(func, change) if found else func
 
