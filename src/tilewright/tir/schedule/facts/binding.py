@@ -14,6 +14,7 @@ from tilewright.tir import LT, FloorDiv, FloorMod
 from tilewright.tir.schedule.facts.enumeration import visits
 from tilewright.tir.schedule.facts.leaves import Leaf, conjuncts, int_extent
 from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.facts.places import known_at
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import used_vars
 
@@ -109,7 +110,11 @@ def mixed_radix(
 
 
 def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
-    """The binding of a block to the loops of its scope. `leaf.loops` must have all of them."""
+    """The binding of a block to the loops of its scope. `leaf.loops` must have all of them. Not to be changed."""
+    return known_at(state, leaf, leaf.loops, (binding_of,), lambda: _found(state, leaf))
+
+
+def _found(state: ScheduleState, leaf: Leaf) -> Binding:
     digits = _Digits(state.forms, leaf)
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
         digits.bind(iv, value)

@@ -24,6 +24,7 @@ from tilewright.tir.schedule.facts.linear_forms import (
     scale,
     shift,
 )
+from tilewright.tir.schedule.facts.places import known_at
 from tilewright.tir.schedule.facts.point_effects import effects_of
 from tilewright.tir.schedule.facts.regions import Region, contains, cuts_of, loop_bounds
 from tilewright.tir.schedule.state import ScheduleState
@@ -63,6 +64,10 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
     This holds in every iteration of the outer loops, while `loops` run. None: nothing is known of a dimension. If the
     domain is smaller than what the loops reach, the bounds of the box contain minima and maxima.
     """
+    return list(known_at(state, leaf, loops, (surely, region), lambda: _surely(state, region, leaf, loops)))
+
+
+def _surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[For]) -> Region:
     forms = state.forms
     nothing: Region = [None] * len(region.region)
     if leaf.conditional or not writes_exactly(state, leaf.block, region.buffer):

@@ -83,7 +83,9 @@ class Forms:
         self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
         self._atom_ranges: dict[Atom, tuple[int | None, int | None]] = {}
         """Atom that is not a leaf -> its bounds. Atoms share parts, so each is analysed once."""
-        self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo, self._atom_ranges)
+        self.facts: dict[Any, tuple[Any, Any]] = {}
+        """What was found out about blocks at their places (facts/places.py)."""
+        self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo, self._atom_ranges, self.facts)
         self._proofs: dict[Any, bool] = {}
 
     # ---- from expressions and back

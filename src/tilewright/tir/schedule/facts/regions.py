@@ -39,6 +39,7 @@ from tilewright.tir.schedule.facts.linear_forms import (
     scale,
     shift,
 )
+from tilewright.tir.schedule.facts.places import known_at
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import substitute
 
@@ -71,7 +72,11 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
 
 def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[For]) -> Region:
     """`swept`, cut if the domain of the block ends inside the buffer. For comparisons, not for making loops."""
-    return in_domain(state, leaf, region, swept(state, region, leaf, loops, True))
+
+    def find() -> Region:
+        return in_domain(state, leaf, region, swept(state, region, leaf, loops, True))
+
+    return list(known_at(state, leaf, loops, (needed, region), find))
 
 
 def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Region) -> Region:
