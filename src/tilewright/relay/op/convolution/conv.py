@@ -211,7 +211,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)
         if found is None or not is_static(types[0]):
             return None
-        if self.windows().counts(dims(tensor(types[0]))[2:], dims(tensor(types[1]))[2:])[0] == 1:
+        kernel = [k for k in dims(tensor(types[1]))[2:] if isinstance(k, int)]
+        if self.windows().counts(dims(tensor(types[0]))[2:], kernel)[0] == 1:
             return None  # tiles have lines of pixels, and indices of a single line do not tell of it
         group, block_in = found.group, block_of(layout)
         least, fills = current_core().tile_groups * group, self.groups == 1
