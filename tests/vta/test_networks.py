@@ -131,6 +131,16 @@ def test_convolutions(name: str) -> None:
     assert found.equal and found.kernels == 1 and not found.refused
 
 
+@pytest.mark.parametrize("with_product", [False, True])
+def test_windows_of_few_results(with_product: bool) -> None:
+    """Windows of 3 x 3 over 7 x 7 numbers go in steps of two: a tile of three results needs seven rows, where memory has less."""
+    x = relay.var("x", shape=(1, 16, 7, 7), dtype="int8")
+    y = convolution(x, np.random.default_rng(3), (16, 16, 1, 1), 0) if with_product else x
+    body = relay.nn.max_pool2d(y, pool_size=(3, 3), strides=(2, 2))
+    found = compared(integers(body, x), Environment({**SMALL, "ACC_BUFF_SIZE": 32 * 30}))
+    assert found.equal and found.kernels == 1 + with_product
+
+
 def test_groups_of_which_not_all_inputs_fit() -> None:
     x = relay.var("x", shape=(1, 24, 9, 9), dtype="int8")
     mod = integers(convolution(x, np.random.default_rng(3), (24, 1, 3, 3), 0, groups=24, padding=(1, 1)), x)

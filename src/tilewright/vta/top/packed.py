@@ -8,7 +8,7 @@ from tilewright import te
 from tilewright.support.errors import TVMError
 from tilewright.te.primfunc import post_order
 from tilewright.topi.template_stages import axes_of, reduced
-from tilewright.topi.utils import shape_of
+from tilewright.topi.utils import get_const_int, shape_of
 from tilewright.vta.environment import Environment
 
 
@@ -119,12 +119,23 @@ class PackedStages:
     def _elements(self, shape: list[Any], tile: tuple[int, int], out_blocks: int) -> int:
         """Elements of a stage of this shape for a tile of the last one; windows move over it with the results."""
         whole, found = shape_of(self.last), min(out_blocks, int(shape[1]))
-        for axis, count in zip((2, 3), tile, strict=True):
+        for axis, count, window in zip((2, 3), tile, self.window, strict=True):
             extent = int(shape[axis])
-            step = max((extent - 1) // max(whole[axis] - 1, 1), 1)
-            window = extent - (whole[axis] - 1) * step
-            found *= 1 if extent == 1 else min(extent, (count - 1) * step + window)
+            if extent == whole[axis]:
+                found *= count
+            elif extent > 1:
+                step = max((extent - window) // max(whole[axis] - 1, 1), 1)
+                found *= min(extent, (count - 1) * step + window)
         return found
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Rows and columns that a reduction behind the products, or without any, goes over; (1, 1): there is none."""
+        for t in self.inside:
+            if _reduces(t) and t not in self.anchors:
+                y, x = (get_const_int(axis.dom.extent) for axis in reduced(self.schedule, t))
+                return y, x
+        return 1, 1
 
     @property
     def pool(self) -> te.Tensor | None:

@@ -94,11 +94,9 @@ def problem_of(stages: PackedStages, anchor: te.Tensor) -> Problem:
     window, moves, (rows, columns) = (1, 1), (1, 1), result[2:4]
     if stages.pool is not None:
         rows, columns = shape_of(stages.pool)[2:4]
-        y, x = (get_const_int(axis.dom.extent) for axis in reduced(stages.schedule, stages.pool))
-        window, moves = (
-            (y, x),
-            (max((result[2] - 1) // max(rows - 1, 1), 1), max((result[3] - 1) // max(columns - 1, 1), 1)),
-        )
+        window = stages.window
+        y, x = (max((result[2 + n] - window[n]) // max((rows, columns)[n] - 1, 1), 1) for n in range(2))
+        moves = y, x
     return Problem(
         result[0], result[1], filters[1], rows, columns, (filters[2], filters[3]), (steps[0], steps[1]), source[3], stages.extra,
         stages.constants, stages.widened, (there[0], there[1]), (before[0], before[1]), step, per_group,
