@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tilewright as tvm
 from tests.scheduling.gpu.test_convolutions import convolution
 from tests.scheduling.gpu.test_products import check, matmul
 from tilewright import tir
@@ -80,6 +81,18 @@ def test_the_choice() -> None:
     assert decided(matmul(16, 64, 64, *HALF)) == []
     assert decided(matmul(4096, 4096, 4096, "int8", "int32", True)) is None, "bytes run along k"
     assert decided(matmul(4096, 4096, 4092, *HALF)) is None, "rows are multiples of 16 bytes"
+
+
+def test_the_next_architecture_has_none() -> None:
+    """sm_100a: mma by warps. Warpgroups are refused, with the architecture that has them."""
+    blackwell = "cuda -arch=sm_100a"
+    assert decided(matmul(4096, 4096, 4096, *HALF), blackwell) is None
+    func = matmul(64, 64, 64, *HALF)
+    text = check(func, blackwell, {"C.tile": [32, 32, 32, 16, 16, 3], "C.parts": 1}, "ptx_mma")
+    assert "ptx_cp_async" in text and "wgmma" not in text
+    made = scheduled(func, Target(HOPPER), KernelPlan(HOPPER, {"C.warpgroups": [64, 64, 64, 2, 128]}))
+    with pytest.raises(TVMError, match="wgmma needs -arch=sm_90a, but the target is for sm_100a"):
+        tvm.build(made.mod, target=blackwell)
 
 
 def test_names() -> None:
