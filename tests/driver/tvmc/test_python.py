@@ -100,7 +100,7 @@ def test_formats_by_name(tmp_path: Path) -> None:
     assert set(model.params) == {"w0", "w1"}
     with pytest.raises(tvmc.TVMCException, match="unrecognized frontend 'mxnet'. Choose from: keras, onnx"):
         frontends.get_frontend_by_name("mxnet")
-    with pytest.raises(tvmc.TVMCException, match="no importer for PaddlePaddle; convert the model to ONNX"):
+    with pytest.raises(TVMError, match="net.pdmodel: No such file"):
         frontends.PaddleFrontend().load("net.pdmodel")
     with pytest.raises(tvmc.TVMCException, match="Input file 'none.onnx' doesn't exist"):
         tvmc.load("none.onnx")

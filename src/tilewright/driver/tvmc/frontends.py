@@ -180,9 +180,9 @@ class PyTorchFrontend(Frontend):
 
 
 class PaddleFrontend(Frontend):
-    """PaddlePaddle, for which there is no importer."""
+    """PaddlePaddle: a program, with its parameters beside it."""
 
-    importer, formats = "", ()
+    importer, formats = "from_paddle", ()
 
     @staticmethod
     def name() -> str:
@@ -193,9 +193,7 @@ class PaddleFrontend(Frontend):
         return ["pdmodel"]
 
     def load(self, path: str, shape_dict: Shapes | None = None, **kwargs: Any) -> Loaded:
-        raise TVMCException(
-            f"{path}: there is no importer for PaddlePaddle; convert the model to ONNX (paddle2onnx), and load that"
-        )
+        return self.imported(path, shape_dict, kwargs)
 
 
 class RelayFrontend(Frontend):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.keras import from_keras
     from tilewright.relay.frontend.mxnet import from_mxnet
     from tilewright.relay.frontend.onnx import from_onnx
+    from tilewright.relay.frontend.paddlepaddle import from_paddle
     from tilewright.relay.frontend.pytorch import from_pytorch
     from tilewright.relay.frontend.tensorflow import from_tensorflow
     from tilewright.relay.frontend.tflite import from_tflite
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeDatatype", "decode_strings", "encode_strings", "from_caffe2", "from_coreml", "from_darknet", "from_keras", "from_mxnet",
-    "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
+    "from_onnx", "from_paddle", "from_pytorch", "from_tensorflow", "from_tflite",
 ]  # fmt: skip
 
 _MODULES = {name: name.removeprefix("from_") for name in __all__ if name.startswith("from_")}
 _MODULES["ChangeDatatype"] = "change_datatype"
+_MODULES["from_paddle"] = "paddlepaddle"
 _STRINGS = "tilewright.runtime.host_functions.strings"
 lazy.declare(__name__, {name: f"{__name__}.{module}:{name}" for name, module in _MODULES.items()})
 lazy.declare(__name__, {name: f"{_STRINGS}:{name}" for name in ("decode_strings", "encode_strings")})

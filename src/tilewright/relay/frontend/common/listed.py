@@ -139,19 +139,21 @@ class ListedImporter:
     def convert(self, node: ListedNode, inputs: Sequence[Any], outputs: Sequence[str]) -> None:
         """Converts a node, whose results get these names (those beyond the converter's results stay undefined). It collects what is
         not supported."""
-        if any([v is None for v in inputs]):
-            self.values.update(dict.fromkeys(outputs))
-            return
+        found = None if any([v is None for v in inputs]) else self.attempt(node, inputs)
+        self.values.update(dict.fromkeys(outputs) if found is None else zip(outputs, as_values(found), strict=False))
+
+    def attempt(self, node: ListedNode, inputs: Sequence[Any]) -> Any:
+        """What the converter of a node makes; None if it is not supported, which is recorded."""
         where = f"{node.kind} {node.name!r}"
         try:
-            found = as_values(self.converters[node.kind](node, *inputs))
-            for value in found:
+            found = self.converters[node.kind](node, *inputs)
+            for value in as_values(list(found.values()) if isinstance(found, Mapping) else found):
                 if value.array is None:
                     value.type  # noqa: B018  (types that do not fit are this node's error)
-            self.values.update(zip(outputs, found, strict=False))
+            return found
         except NotImplementedError as error:
             self.problems.append(Problem(f"{where}: {error}", node.kind, [node.name]))
-            self.values.update(dict.fromkeys(outputs))
+            return None
         except ModelError as error:
             raise ModelError(f"{self.title}: {where}: {error}") from None
         except TVMError as error:
