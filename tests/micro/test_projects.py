@@ -636,6 +636,30 @@ def test_a_sketch(functions: micro.GeneratedProject, tmp_path: Path) -> None:
     project.close()
 
 
+@pytest.mark.parametrize("platform", ["zephyr", "arduino"])
+def test_projects_of_others_without_a_client(platform: str, tmp_path: Path) -> None:
+    """The sources of firmware for Zephyr, and of a sketch, that runs its model at a command."""
+    mod, weights = quantised_network()
+    lib = relay.build(
+        mod, tvm.target.micro("host"), params=weights, mod_name="net", executor=relay.backend.Executor("aot")
+    )
+    tar = archive(tmp_path / "x.tar", "input_data", np.zeros((1, 8, 8, 8), "int8"))
+    options = {"board": "nrf52840dk/nrf52840", "project_type": "aot_standalone", "extra_files_tar": str(tar)}
+    folder = tmp_path / "application"
+    micro.generate_project(micro.get_microtvm_template_projects(platform), lib, folder, options).close()
+    for name, text in ZEPHYR.items():
+        (tmp_path / "stubs" / "zephyr" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "stubs" / "zephyr" / name).write_text(text)
+    include = ["-Iruntime/include", "-Imodel/include", f"-I{tmp_path / 'stubs'}"]
+    sources = (
+        ["src/main.c", "src/program.c"] if platform == "zephyr" else sorted(map(str, (folder / "src").glob("*.c")))
+    )
+    for source in sources:
+        compiled([*compiler_command("c"), "-std=c11", "-Wall", "-Werror", "-fsyntax-only", *include, source], folder)
+    text = (folder / "CMakeLists.txt").read_text() if platform == "zephyr" else " ".join(sources)
+    assert "standalone.c" in text and "wire.c" not in text
+
+
 def test_a_serial_port() -> None:
     ours, theirs = pty.openpty()
     with SerialTransport(os.ttyname(theirs)) as transport:
