@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -215,7 +216,9 @@ def program(board: Board, net: Network, archive: Path) -> Program:
             at[memory] = found + size
             return found
 
-        return link([*own, *peer, *runtime_objects(board, ("src/memory.c",))], [root], place, {}, helpers(board))
+        return link(
+            [*own, *peer, *runtime_objects(board, ("src/memory.c",))], [root], place, {}, partial(helpers, board)
+        )
 
     given = {net.input.number, net.last.number}
     unplaced = {t.number: 0 for layer in net.layers for t in (*layer.inputs, layer.output)}

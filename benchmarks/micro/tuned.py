@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def kernel_cycles(board: Board, target: Target, program: IRModule, name: str) ->
         return found
 
     objects = [ElfObject(name, compile_code(code, target)), *runtime_objects(board, CORE)]
-    image: Image = link(objects, [name], place, {}, helpers(board))
+    image: Image = link(objects, [name], place, {}, partial(helpers, board))
     emulator, values = Emulator(board, image), np.random.default_rng(0)
     addresses, end = [], board.data.start + ARRAYS
     for param in func.params:

@@ -20,6 +20,7 @@ CASES = [
     ("mps2_an385", "c", "bare"), ("mps2_an386", "c", "graph"), ("mps2_an500", "c", "bare"), ("mps2_an500", "llvm", "aot"),
     ("mps2_an505", "c", "aot"), ("mps3_an547", "c", "bare"), ("mps3_an547", "llvm", "graph"), ("microbit", "c", "bare"),
     ("netduinoplus2", "llvm", "aot"), ("riscv32_virt", "c", "bare"), ("riscv32_virt", "llvm", "graph"), ("hifive1", "c", "bare"),
+    ("riscv32_virt_v", "llvm", "aot"), ("riscv32_virt_v", "c", "bare"),
 ]  # fmt: skip
 PATTERN = 0xA5
 

@@ -35,6 +35,7 @@ def test_known_boards() -> None:
     facts = {b.name: (b.architecture, b.fpu) for b in boards}
     assert facts["mps2_an500"] == ("cortex_m", "double") and facts["stm32f746_disco"] == ("cortex_m", "single")
     assert facts["raspberry_pi_pico"] == ("cortex_m", "none") and facts["riscv32_virt"] == ("riscv", "none")
+    assert facts["riscv32_virt_v"] == ("riscv", "double") and board("riscv32_virt_v").target("llvm").cpu.rvv
     assert board("mps3_an547").target("llvm").cpu.helium and board("mps2_an500").target("llvm").kind.name == "llvm"
 
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.micro.boards import BARE, built, network
+from tests.micro.boards import BARE, built, network, quantised_network
 from tilewright import micro, relay, te
 from tilewright.micro.board import board, known_boards
+from tilewright.micro.device_runtime import source_folder
 from tilewright.micro.errors import BoardError, MicroError
 from tilewright.micro.export.firmware import build
+from tilewright.micro.export.makefile import model_flags
 from tilewright.micro.export.project import export_project, firmware_report
 from tilewright.micro.export.report import DoesNotFit, Report
 from tilewright.micro.export.sources import model_files
@@ -23,6 +25,7 @@ from tilewright.micro.stack.depth import StackError
 from tilewright.relay.frontend.common.builder import make_call
 from tilewright.runtime.linking.c_source import compiler_command
 from tilewright.support.errors import OpNotEnabled, OpNotImplemented, TVMError
+from tilewright.support.linker import zig
 
 KINDS = [("c", "bare"), ("c", "aot"), ("c", "graph"), ("llvm", "aot"), ("llvm", "graph")]
 
@@ -304,18 +307,52 @@ def test_results_whose_size_is_not_known() -> None:
         relay.build(mod, board("mps2_an500").target("c"), **BARE)
 
 
-@pytest.mark.parametrize("kind", ["c", "llvm"])
-@pytest.mark.parametrize("name", ["microbit", "mps3_an547", "riscv32_virt"])
-def test_operators_have_a_bound_for_their_stack(name: str, kind: str) -> None:
-    """No recursion, no array whose size is known at run time only, no heap."""
+def several_operators() -> tuple[tvm.IRModule, int]:
+    """Operators with sorts, prefixes, short and long floats; and how many there are."""
     x = relay.var("x", shape=(4, 16))
     made = [
         relay.sort(x), relay.topk(x, k=3, ret_type="values"), relay.cumsum(x, axis=1), relay.exp(relay.cast(x, "float16")),
         relay.exp(relay.cast(x, "float64")), relay.erf(x), relay.einsum([x, x], "ij,kj->ik"),
     ]  # fmt: skip
-    mod = tvm.IRModule.from_expr(relay.Function([x], relay.Tuple(made)))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.Tuple(made))), len(made)
+
+
+@pytest.mark.parametrize("kind", ["c", "llvm"])
+@pytest.mark.parametrize("name", ["microbit", "mps3_an547", "riscv32_virt"])
+def test_operators_have_a_bound_for_their_stack(name: str, kind: str) -> None:
+    """No recursion, no array whose size is known at run time only, no heap."""
+    mod, count = several_operators()
     lib = relay.build(mod, board(name).target(kind), mod_name="net", executor=relay.backend.Executor("aot"))
     report = firmware_report(lib, name)
-    assert report.fits and 0 < report.stack < 4096 and len(report.operators) == len(made)
+    assert report.fits and 0 < report.stack < 4096 and len(report.operators) == count
     names = {p.name for p in build(board(name), model_files(lib)).image.places}
     assert not names & {"malloc", "calloc", "realloc", "free", "sbrk"}
+
+
+@pytest.mark.parametrize("which", ["float", "int8", "several"])
+@pytest.mark.parametrize("how", ["bare", "aot", "graph"])
+def test_the_source_of_models_has_no_warnings(which: str, how: str, tmp_path: Path) -> None:
+    """By gcc and by clang, at each level of optimisation: with it, gcc follows values further."""
+    mod, weights = {"float": network, "int8": quantised_network, "several": lambda: (several_operators()[0], {})}[
+        which
+    ]()
+    options: dict[str, Any] = BARE if how == "bare" else {"executor": relay.backend.Executor(how)}
+    lib = relay.build(mod, board("mps2_an500").target("c"), params=weights, mod_name="net", **options)
+    files = model_files(lib)
+    for path, text in {**files.sources, **files.headers}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    clang = [*(zig() or ["zig"]), "cc"]
+    include = [f"-I{tmp_path}/model/include", f"-I{source_folder() / 'include'}"]
+    flags = [
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        *[f for f in model_flags(files.flags) if not f.startswith("-O")],
+    ]
+    sources = [str(tmp_path / path) for path in files.sources]
+    for compiler, level in ((compiler_command("c"), "-O0"), (compiler_command("c"), "-O3"), (clang, "-O1")):
+        command = [*compiler, *flags, level, *include, "-c", *sources]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -186,6 +186,27 @@ def test_libraries_come_last() -> None:
     assert link([caller], ["caller"], at_start(START), {}, [library, other]).symbols.keys() == {"caller", "callee"}
 
 
+def test_libraries_are_made_when_something_needs_them() -> None:
+    """What compilers call by themselves is not compiled for code that calls none of it."""
+    asked: list[int] = []
+
+    def made() -> list[ElfObject]:
+        asked.append(1)
+        return [function("callee", M7, "  ret i32 2")]
+
+    plain = [function("plain", M7, "  ret i32 %x")]
+    link(plain, ["plain"], at_start(START), {}, made)
+    assert not asked
+    caller = function("caller", M7, "  %r = call i32 @callee(i32 %x)\n  ret i32 %r", "declare i32 @callee(i32)")
+    assert "callee" in link([caller], ["caller"], at_start(START), {}, made).symbols and asked == [1]
+    other = function("other", M7, "  %r = call i32 @nobody(i32 %x)\n  ret i32 %r", "declare i32 @nobody(i32)")
+    with pytest.raises(LinkError, match="nothing defines 'nobody'"):
+        link([other], ["other"], at_start(START), {}, made)
+    with pytest.raises(LinkError, match="no object defines 'fourth'"):
+        link(plain, ["fourth"], at_start(START), {}, made)
+    assert "callee" in link(plain, ["callee"], at_start(START), {}, made).symbols
+
+
 def test_damaged_objects() -> None:
     good = compile_object("define i32 @f() {\n  ret i32 0\n}\n@x = global i32 5", M7)
     rng = random.Random(4)

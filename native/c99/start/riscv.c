@@ -1,4 +1,4 @@
-/* Start of a 32-bit RISC-V: the trap vector, the clock (mcycle). */
+/* Start of a 32-bit RISC-V: the trap vector, the units for floats (TW_FPU) and for vectors (TW_VECTORS), the clock (mcycle). */
 #include "tilewright/micro.h"
 
 #ifndef TW_CLOCK_HZ
@@ -14,7 +14,19 @@ __attribute__((weak, aligned(4))) void tw_fault(void) {
   }
 }
 
-void tw_processor_start(void) { __asm__ volatile("csrw mtvec, %0" ::"r"((uintptr_t)tw_fault)); }
+/* Fields of mstatus that turn units on ("Privileged Architecture", mstatus: FS, VS). */
+#define FLOATS (1u << 13)
+#define VECTORS (1u << 9)
+
+void tw_processor_start(void) {
+  __asm__ volatile("csrw mtvec, %0" ::"r"((uintptr_t)tw_fault));
+#ifdef TW_FPU
+  __asm__ volatile("csrs mstatus, %0" ::"r"(FLOATS));
+#endif
+#ifdef TW_VECTORS
+  __asm__ volatile("csrs mstatus, %0" ::"r"(VECTORS));
+#endif
+}
 
 void tw_platform_start(void) {}
 

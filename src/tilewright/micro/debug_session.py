@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from tilewright.micro import tasks
@@ -182,7 +183,7 @@ class DebugSession:
             return address
 
         try:
-            image = link(objects, roots, place, self.symbols, helpers(self.board))
+            image = link(objects, roots, place, self.symbols, partial(helpers, self.board))
             for address, data in image.segments.items():
                 self.write_memory(address, data)
         except BaseException:

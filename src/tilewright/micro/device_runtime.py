@@ -37,9 +37,11 @@ def source_folder() -> Path:
 def definitions(board: Board) -> list[str]:
     """The macros that tell the start code what the processor has."""
     found = [f"-DTW_CLOCK_HZ={board.clock_hz}u"]
+    if board.fpu != "none":
+        found.append("-DTW_FPU")
+    if board.target().cpu.rvv:
+        found.append("-DTW_VECTORS")
     if board.architecture == "cortex_m":
-        if board.fpu != "none":
-            found.append("-DTW_FPU")
         if board.has_vtor:
             found.append("-DTW_VTOR")
         if not board.triple.startswith("thumbv6m"):

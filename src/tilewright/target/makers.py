@@ -22,6 +22,7 @@ _M33 = ["-mtriple=thumbv8m.main-unknown-none-eabihf", "-mcpu=cortex-m33"]
 _M55 = ["-mtriple=thumbv8.1m.main-unknown-none-eabihf", "-mcpu=cortex-m55"]
 _RV32IMC = ["-mtriple=riscv32-unknown-none-elf", "-mattr=+m,+c", "-mabi=ilp32"]
 _RV32IMAC = ["-mtriple=riscv32-unknown-none-elf", "-mattr=+m,+a,+c", "-mabi=ilp32"]
+_RV32V = ["-mtriple=riscv32-unknown-none-elf", "-mattr=+m,+a,+c,+f,+d,+v", "-mabi=ilp32d"]
 _R5 = ["-mtriple=armv7r-unknown-none-eabihf", "-mcpu=cortex-r5"]
 
 MICRO_SUPPORTED_MODELS: dict[str, list[str]] = {
@@ -42,6 +43,7 @@ MICRO_SUPPORTED_MODELS: dict[str, list[str]] = {
     "nrf52840": [*_M4, "-mattr=-dsp"],
     "nrf5340dk": _M33,
     "riscv32_virt": _RV32IMAC,
+    "riscv32_virt_v": _RV32V,
     "rp2040": _M0PLUS,
     "sam3x8e": _M3,
     "stm32f405xx": _M4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.micro.board import Board
@@ -71,7 +72,7 @@ def build(board: Board, files: ModelFiles, level: str = "", main: str | None = N
     edges = ("data_load", "data_start", "data_end", "bss_start", "bss_end", "heap_start", "heap_end", "stack_top")
     outside = {f"tw_{edge}": board.data.end & ~15 for edge in edges}
     roots = ["tw_reset", *(["tw_vectors"] if board.architecture == "cortex_m" else [])]
-    image = link(objects, roots, place, outside, helpers(board))
+    image = link(objects, roots, place, outside, partial(helpers, board))
     return Firmware(image, objects[0].machine)
 
 

@@ -36,15 +36,14 @@ CC := $(GCC)
 MACHINE := {gcc_machine}
 LINK := -nostdlib -nostartfiles -Wl,-z,noexecstack
 LIBRARIES := -lm -lc -lgcc
-# gcc takes a loop that copies for a call of memcpy, and does not see that the first round of a loop sets what later rounds add to.
+# gcc takes a loop that copies for a call of memcpy.
 SIZE += -fno-tree-loop-distribute-patterns
-MODEL_FLAGS := {model} -Wno-maybe-uninitialized
 else
 CC := $(ZIG) cc
 MACHINE := {zig_machine}
 LINK := -Wl,-e,tw_reset
-MODEL_FLAGS := {model}
 endif
+MODEL_FLAGS := {model}
 
 RUNTIME := {runtime}
 MODEL := $(wildcard model/*.c)

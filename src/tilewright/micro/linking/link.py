@@ -16,6 +16,10 @@ Place = Callable[[str, int, int], int]
 """Takes a kind of sections (elf.KINDS), bytes and an alignment; returns an address in the device's memory."""
 
 
+Libraries = Sequence[ElfObject] | Callable[[], Sequence[ElfObject]]
+"""Objects, or what makes them."""
+
+
 class Placed(NamedTuple):
     """A function or a variable with its place. object: the name of the object that it comes from."""
 
@@ -76,26 +80,27 @@ class Image:
 
 
 class _Linker:
-    def __init__(
-        self, objects: Sequence[ElfObject], libraries: Sequence[ElfObject], outside: Mapping[str, int]
-    ) -> None:
-        self.objects = [*objects, *libraries]
+    def __init__(self, objects: Sequence[ElfObject], libraries: Libraries, outside: Mapping[str, int]) -> None:
+        self.objects: list[ElfObject] = []
+        self.numbers: dict[int, int] = {}
         self.outside = dict(outside)
-        self.machine = self.objects[0].machine
+        self.machine = objects[0].machine
         self.rules: ModuleType = arm if self.machine == ARM else riscv
-        for o in self.objects:
-            if o.machine != self.machine:
-                raise LinkError(f"{o.name} and {self.objects[0].name} are for different machines")
         self.defined: dict[str, tuple[ElfObject, Symbol]] = {}
-        for o in objects:
-            self._define(o, True)
-        for o in libraries:
-            self._define(o, False)
+        self._add(objects, True)
+        self.libraries = libraries
         self.kept: dict[tuple[int, int], Section] = {}
         self.addresses: dict[tuple[int, int], int] = {}
-        self.numbers = {id(o): k for k, o in enumerate(self.objects)}
         self.words: dict[str, int] = {}
         """The words of the global offset table, by symbol, and their addresses."""
+
+    def _add(self, objects: Sequence[ElfObject], first: bool) -> None:
+        for o in objects:
+            if o.machine != self.machine:
+                raise LinkError(f"{o.name} and {self.objects[0].name} are for different machines")
+            self.numbers[id(o)] = len(self.objects)
+            self.objects.append(o)
+            self._define(o, first)
 
     def _define(self, o: ElfObject, first: bool) -> None:
         for s in o.symbols:
@@ -116,13 +121,23 @@ class _Linker:
             return found
         if s.name in self.outside:
             return self.outside[s.name]
-        return None
+        return self.definition(o, s) if s.name and not s.is_weak and self._loaded() else None
+
+    def _loaded(self) -> bool:
+        """Whether there were libraries that were not looked into. Only now: what compilers call by themselves takes seconds to compile, and
+        most code needs none of it."""
+        libraries, self.libraries = self.libraries, ()
+        found = libraries() if callable(libraries) else libraries
+        self._add(found, False)
+        return bool(found)
 
     def keep(self, roots: Iterable[str]) -> None:
         """Keeps the sections that the roots need, and those that these need."""
         waiting: list[tuple[ElfObject, int]] = []
         for name in roots:
             found = self.defined.get(name)
+            if found is None and self._loaded():
+                found = self.defined.get(name)
             if found is None:
                 close = difflib.get_close_matches(name, self.defined, n=3)
                 raise LinkError(f"no object defines {name!r}{f'; nearest: {chr(44).join(close)}' if close else ''}")
@@ -149,6 +164,7 @@ class _Linker:
         if missing:
             listed = ", ".join([f"{name!r} (needed by {where})" for name, where in sorted(missing.items())])
             raise LinkError(f"nothing defines {listed}: neither the module nor the device's runtime")
+        self.libraries = ()
 
     def _word(self, o: ElfObject, s: Symbol) -> str:
         return s.name if s.is_global else f"{self.numbers[id(o)]}:{s.section}:{s.value}"
@@ -322,9 +338,9 @@ def link(
     roots: Iterable[str],
     place: Place,
     outside: Mapping[str, int] | None = None,
-    libraries: Sequence[ElfObject] = (),
+    libraries: Libraries = (),
 ) -> Image:
-    """Links what `roots` need of objects, and of libraries where no object defines it.
+    """Links what `roots` need of objects, and of libraries where no object defines it; a function that makes them is called only then.
 
     place: gives each kind of sections its memory. outside: addresses of symbols that the device has already (odd ones of Thumb functions);
     they come before weak definitions of the objects. Raises LinkError: symbols that nothing defines or that are defined twice,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.callees import value_type
@@ -16,6 +17,8 @@ from tilewright.ir import DataType, GlobalVar
 from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
 from tilewright.tir.analysis import undefined_vars
 from tilewright.tir.function import IN_PLACE
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 if TYPE_CHECKING:
     from tilewright.codegen.source.c.module import ModuleEmitter
@@ -38,6 +41,7 @@ class FunctionEmitter(StmtEmitter):
         self.noalias: bool = parent.noalias if parent else True
         self.shared: frozenset[Var] = parent.shared if parent else frozenset()
         self.written: set[Var] = parent.written if parent else set()
+        self.read: set[Var] = parent.read if parent else set()
         self.used: dict[Var, DataType] = parent.used if parent else {}
         self.parts = 0
 
@@ -52,6 +56,7 @@ class FunctionEmitter(StmtEmitter):
         look = Uses()
         look.visit(func.body)
         self.written, self.used = look.written, look.elements
+        self.read = look.loaded | look.passed
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is not None:
@@ -84,9 +89,13 @@ class FunctionEmitter(StmtEmitter):
         """The text of the finished function. head: its declaration before the parameters."""
         assert len(self.scopes) == 1
         comment = [f"/* {'; '.join(self.comments)} */".replace("*/ */", "*/")] if self.comments else []
+        # Compilers warn of parameters that nothing reads; those of a model's entry are the same for all models.
+        words = set(_WORD.findall("\n".join(self.scopes[0].lines)))
+        names = [re.split(r"[ *]", p)[-1] for p in self.params]
+        unused = [f"  (void){name};" for name in names if name not in words]
         last = [] if result != "int32_t" else ["  return 0;"]
         return "\n".join(
-            [*comment, f"{head}({', '.join(self.params) or 'void'}) {{", *self.scopes[0].lines, *last, "}"]
+            [*comment, f"{head}({', '.join(self.params) or 'void'}) {{", *unused, *self.scopes[0].lines, *last, "}"]
         )
 
     # --- calls between functions

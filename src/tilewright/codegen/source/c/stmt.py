@@ -48,6 +48,8 @@ class StmtEmitter(PackedEmitter):
 
     written: set[Var]
     """Data variables that the function stores to or passes on."""
+    read: set[Var]
+    """Data variables that the function loads from or passes on."""
 
     def on_let_statement(self, s: LetStmt) -> None:
         if s.var.dtype.code == "handle":
@@ -130,6 +132,9 @@ class StmtEmitter(PackedEmitter):
     # --- storage
 
     def on_allocate(self, s: Allocate) -> None:
+        if s.buffer_var not in self.read and s.buffer_var not in self.written:
+            self.stmt(s.body)
+            return
         name, element = self.names.fresh(s.buffer_var.name), ctype(kept(s.dtype.element))
         self.variables[s.buffer_var], self.elements[s.buffer_var] = Text(name), element
         count, constant = s.dtype.lanes, True
@@ -139,6 +144,8 @@ class StmtEmitter(PackedEmitter):
         size = kept(s.dtype.element).bytes
         if constant and count * size <= STACK_LIMIT:
             self.line(f"{element} {name}[{max(count, 1)}] TW_ALIGN({self.module.target.cpu.alignment});")
+            if s.buffer_var not in self.read:
+                self.line(f"(void){name};")
             self.stmt(s.body)
             return
         total: Any = IntImm("int64", size * s.dtype.lanes)

@@ -11,14 +11,16 @@ from tilewright.tir.stmt_functor import used_vars
 class Uses(Visitor):
     """Collects how a statement uses data variables.
 
-    written: those that it stores to or passes on, as a callee may write to them. passed: those that it passes on. elements: the types of
-    the buffers that it accesses. widest: the bytes of the widest access. sizes: variables in the shapes of these buffers. asynchronous:
-    whether there are copies that must be waited for. tiled: whether copies or products take swizzled tiles of shared memory.
+    written: those that it stores to or passes on, as a callee may write to them. passed: those that it passes on. loaded: those that it
+    loads from. elements: the types of the buffers that it accesses. widest: the bytes of the widest access. sizes: variables in the shapes
+    of these buffers. asynchronous: whether there are copies that must be waited for. tiled: whether copies or products take swizzled tiles
+    of shared memory.
     """
 
     def __init__(self) -> None:
         self.written: set[Var] = set()
         self.passed: set[Var] = set()
+        self.loaded: set[Var] = set()
         self.elements: dict[Var, DataType] = {}
         self.widest: dict[Var, int] = {}
         self.sizes: set[Var] = set()
@@ -39,6 +41,7 @@ class Uses(Visitor):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
+        self.loaded.add(e.buffer.data)
         self._access(e.buffer, e.dtype)
         self.visit_children(e)
 
