@@ -1,4 +1,4 @@
-"""Models in their full size, compiled for GPUs of NVIDIA and by NVRTC (`make test-cuda-models`): kernels fit, and nothing is spilled."""
+"""Models in their full size, compiled for NVIDIA's GPUs and by NVRTC (`make test-cuda-models`): kernels fit, and keep nothing in memory."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_models(name: str, precision: str, arch: str) -> None:
         kernels = model_kernel_reports(relay.build(mod, f"cuda -arch={arch}", params=params))
     reports = [report for kernel in kernels for report in kernel.reports]
     assert reports and not [k for k in kernels if k.refused]
-    assert not [r.name for r in reports if r.resources is None or r.resources.spill_stores]
+    assert not [r.name for r in reports if r.resources is None or r.resources.spill_stores or r.resources.stack]
     assert all([report.occupancy.blocks >= 1 for report in reports])

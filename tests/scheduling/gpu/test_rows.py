@@ -63,3 +63,60 @@ def test_rows_in_shared_memory(name: str, length: int) -> None:
     np.testing.assert_allclose(
         results(lowered, inputs, check_races=True)[-1], results(func, inputs)[-1], rtol=1e-4, atol=1e-5
     )
+
+
+def grouped(channels: int, groups: int, pixels: int, images: int = 1) -> tir.PrimFunc:
+    """A group norm, of which a result is read element by element, so that it is not the last block that has groups."""
+    x, g = te.placeholder((images, channels, pixels), name="x"), te.placeholder((channels,), name="g")
+    return te.create_prim_func([x, g, nn.relu(nn.group_norm(x, g, g, groups))])
+
+
+def checked(func: Any, plan: KernelPlan) -> str:
+    """Runs a kernel's schedule on its threads. Returns the schedule."""
+    made = scheduled(func, Target(plan.target), plan)
+    assert not plan.unfit() and not plan.fallbacks
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal([int(n) for n in func.buffer_map[p].shape]).astype("float32") for p in func.params]
+    found = results(as_on_device(made.mod), inputs, check_races=True)[-1]
+    np.testing.assert_allclose(found, results(func, inputs)[-1], rtol=1e-4, atol=1e-5)
+    return made.mod.script()
+
+
+def test_groups_are_rows() -> None:
+    """Each group of channels has a block of threads, also where the last block has channels only; a thread keeps one mean, not those of all
+    groups."""
+    text = checked(grouped(12, 3, 20, images=2), KernelPlan("cuda -arch=sm_80"))
+    assert 'T.thread_binding(6, thread="blockIdx.x")' in text
+    assert 'group_norm_sum = T.alloc_buffer((2, 3), scope="local")' in text and "// 4" not in text
+
+
+@pytest.mark.parametrize("name", ["group norm", "softmax", "layer norm"])
+def test_few_long_rows_are_reduced_apart(name: str) -> None:
+    """Parts of each reduction by blocks of their own; what reads the results by all threads."""
+    func = grouped(8, 2, 24) if name == "group norm" else rows(name, 64, 2)
+    plan = KernelPlan("cuda -arch=sm_80")
+    scheduled(func, Target(plan.target), plan)
+    form = next(n for n in plan.values() if n.endswith(".form"))
+    assert plan.values()[form] == "together"
+    apart = KernelPlan(plan.target, {form: "apart"})
+    scheduled(func, Target(plan.target), apart)
+    parts = {n: 4 for n in apart.values() if n.endswith(".parts")}
+    assert len(parts) == 2
+    text = checked(func, KernelPlan(plan.target, {form: "apart", **parts}))
+    assert text.count('thread="blockIdx.x"') == 5 and "_rf" in text
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "pixels", "form"),
+    [(320, 4, 4096, "apart"), (320, 32, 4096, "together"), (64, 64, 4096, "together"), (512, 2, 256, "together")],
+)
+def test_the_choice_of_reductions_apart(channels: int, groups: int, pixels: int, form: str) -> None:
+    """Where few multiprocessors would have work for long, and not where kernels more cost more."""
+    plan = KernelPlan(H100)
+    made = scheduled(grouped(channels, groups, pixels), Target(H100), plan)
+    (chosen,) = [v for n, v in plan.values().items() if n.endswith(".form")]
+    assert chosen == form and not plan.fallbacks
+    reports = kernel_reports(made.mod, H100, compiled=False)
+    assert len(reports) == (5 if form == "apart" else 1)
+    if form == "apart":
+        assert all([r.launch.grid[0] > 100 for r in reports[::2]])

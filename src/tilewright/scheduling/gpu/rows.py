@@ -20,9 +20,10 @@ from math import gcd, prod
 from typing import Any, NamedTuple
 
 from tilewright.ir import IntImm
-from tilewright.scheduling.block_views import BlockView, KernelView
-from tilewright.scheduling.cost import divisors
+from tilewright.node import nodes_of
+from tilewright.scheduling.block_views import BlockView, KernelView, constant_extent
 from tilewright.scheduling.gpu.facts import facts_of
+from tilewright.scheduling.gpu.long_rows import SHORT, first_part, parts_of, run_apart
 from tilewright.scheduling.gpu.powers import power_below, powers
 from tilewright.scheduling.gpu.threads import (
     UNKNOWN,
@@ -33,11 +34,9 @@ from tilewright.scheduling.gpu.threads import (
 )
 from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
-from tilewright.tir import Buffer, IterVar
-from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.tir import Buffer, BufferLoad, FloorDiv, Var
+from tilewright.tir.schedule import BlockRV, IndexMap, LoopRV
 
-SHORT = 8
-"""Reductions of fewer elements run in one thread each."""
 IN_WARP = 2048
 """Bytes of a row up to which a warp takes it; longer ones have a block of threads."""
 OF_THREAD = 64
@@ -50,10 +49,6 @@ SHARED_FOR_RESULTS = 1024
 """Bytes of shared memory for results of warps."""
 VALUES = 8
 """The most results of a reduction that each thread keeps."""
-LEAST_PART = 4096
-"""Elements of a reduction, from which on it is divided among blocks of threads."""
-
-
 USED = 0.5
 """The share of threads that have work, below which rows are divided so that each thread has what is left over, and keeps nothing."""
 
@@ -79,31 +74,78 @@ def schedule_rows(view: KernelView, target: Target) -> bool:
     if not reductions or not all([is_row(view, b) for b in reductions]) or any([b.is_opaque for b in blocks]):
         return False
     if len(reductions) == 1 and (parts := parts_of(view, reductions[0])) > 1:
-        block = reductions[0]
-        _, reduced = parted(view, block)
-        outer, _ = view.sch.split(one_loop(view, block, reduced), [parts, None], disable_predication=True)
-        first = BlockView(view.sch, view.sch.rfactor(outer, 0))
-        spatial_first(view, block)
-        before = [
-            b for b in view.blocks() if b.name != first.name and b.name in {p.name for p in view.producers(first)}
-        ]
-        schedule_stages(view, [*before, first], target)
-        done = {first.name, *[b.name for b in before]}
+        done = schedule_in_parts(view, reductions[0], parts, target)
         schedule_stages(view, [b for b in view.blocks() if b.name not in done], target)
         return True
+    divide_groups_of_rows(view, blocks[-1])
+    blocks = view.blocks()
     if has_common_rows(view, blocks):
-        schedule_stages(view, blocks, target)
+        if len(reductions) > 1 and run_apart(view, blocks, stays_in_block(view, reductions[0])):
+            schedule_apart(view, [b.name for b in blocks], target)
+        else:
+            schedule_stages(view, blocks, target)
         return True
     for block in reductions:
         schedule_stages(view, [block], target)
     return True
 
 
-def spatial_first(view: KernelView, block: BlockView) -> None:
-    """Put the axes of a reduction behind the others, as computes have them."""
-    axes = list(range(len(block.block.iter_vars)))
-    kinds = [v.iter_type != IterVar.DataPar for v in BlockView(view.sch, block.rv).block.iter_vars]
-    view.sch.reorder_block_iter_var(block.rv, sorted(axes, key=lambda n: kinds[n]))
+def schedule_in_parts(view: KernelView, block: BlockView, parts: int, target: Target) -> set[str]:
+    """Schedules the parts of a reduction, with what they read. Returns the names of these blocks; another one reduces the parts."""
+    first = first_part(view, block, parts)
+    read = {p.name for p in view.producers(first) if not p.reduction}
+    before = [b for b in view.blocks() if b.name != first.name and b.name in read]
+    schedule_stages(view, [*before, first], target)
+    return {first.name, *[b.name for b in before]}
+
+
+def schedule_apart(view: KernelView, names: Sequence[str], target: Target) -> None:
+    """Schedules each reduction of a kernel by itself, in parts; what lies between them is computed where it is read. The last block, and
+    what else is not a reduction, is left to other rules."""
+    for block in [b for b in view.blocks() if b.name in names[:-1] and not b.reduction]:
+        with view.sch.tried(f"{block.name} computed again by its readers"):
+            view.sch.compute_inline(block.rv)
+    for block in [b for b in view.blocks() if b.name in names and b.reduction]:
+        parts = parts_of(view, block)
+        if parts > 1:
+            schedule_in_parts(view, block, parts, target)
+        schedule_stages(view, [BlockView(view.sch, block.rv)], target)
+
+
+def stays_in_block(view: KernelView, block: BlockView) -> bool:
+    """Whether a block of threads can keep a row that a reduction reads, in registers or in shared memory."""
+    length = known(view, parted(view, block)[1])
+    last = [(r.buffer.shape[-1], r.buffer.dtype.bytes) for r in block.block.reads if r.buffer.shape]
+    rows = [n.value * size for n, size in last if isinstance(n, IntImm) and n.value == length]
+    return any([bool(shared_scope(view, size)) for size in rows])
+
+
+def divide_groups_of_rows(view: KernelView, block: BlockView) -> None:
+    """for v: O[v] = .. R[v // c]   -->   for g: for i in c: O[g * c + i] = .. R[g]
+
+    Where a block reads results of reductions by groups of neighbours along an axis (group norm), groups get an axis of their own, which
+    reductions have, too.
+    """
+    reduced = {w.buffer for b in view.producers(block) if b.reduction for w in b.block.writes}
+    axes = {v.var: n for n, v in enumerate(block.block.iter_vars)}
+    found = {
+        (axes[e.a], e.b.value)
+        for load in nodes_of(block.block.body, BufferLoad)
+        if load.buffer in reduced
+        for index in load.indices
+        for e in nodes_of(index, FloorDiv)
+        if isinstance(e.a, Var) and e.a in axes and isinstance(e.b, IntImm)
+    }
+    if block.reduction or len(found) != 1:
+        return
+    ((axis, size),) = found
+    if constant_extent(block.block.iter_vars[axis]) % size:
+        return
+
+    def layout(*v: Any) -> list[Any]:
+        return [*v[:axis], v[axis] // size, v[axis] % size, *v[axis + 1 :]]
+
+    view.sch.transform_block_layout(block.rv, IndexMap.from_func(layout, len(axes)))
 
 
 def has_common_rows(view: KernelView, blocks: list[BlockView]) -> bool:
@@ -132,19 +174,6 @@ def is_product(block: BlockView) -> bool:
     return any([a - b and b - a for a in axes for b in axes])
 
 
-def parts_of(view: KernelView, block: BlockView) -> int:
-    """Among how many blocks of threads a reduction to few results is divided."""
-    spatial, reduced = parted(view, block)
-    rows, steps = known(view, spatial), known(view, reduced)
-    if rows is None or steps is None or rows == 0:
-        return 1
-    wanted = 2 * max(facts_of(view.plan.target).multiprocessors, 1)
-    choices = [n for n in divisors(steps, 8 * wanted) if n == 1 or steps // n >= SHORT]
-    most = min(wanted // rows, steps // LEAST_PART)
-    model = max([n for n in choices if n <= most], default=1)
-    return view.plan.choose(f"{block.name}.parts", model, lambda: choices)
-
-
 def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -> None:
     """Schedule blocks as one kernel of rows, as far as they have rows in common."""
     sch = view.sch
@@ -171,13 +200,12 @@ def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -
     whole = sch.fuse(*outer, inner) if outer else inner
     sch.bind(whole, "blockIdx.x")
     row = whole if row is None else row
-    stages = [b for b in view.blocks() if b.name in names | copies]
-    for block in reversed([b for b in stages if b.name != last.name]):
-        with sch.tried(f"{block.name} row by row with {last.name}"):
-            sch.compute_at(block.rv, row)
-    inside = {sch.get(rv).name_hint for rv in sch.get_child_blocks(row)}
-    for block in [b for b in view.blocks() if b.name in inside]:
-        share_out(view, block.rv, row, threads)
+    stages = [b.rv for b in view.blocks() if b.name in names and b.name != last.name]
+    for rv in [*reversed(stages), *reversed(copies)]:
+        with sch.tried(f"{sch.get(rv).name_hint} row by row with {last.name}"):
+            sch.compute_at(rv, row)
+    for rv in sch.get_child_blocks(row):
+        share_out(view, rv, row, threads)
     for kept in held:
         divide(view, kept, threads)
 
@@ -230,12 +258,12 @@ def used(vectors: int, threads: int) -> float:
 
 def keep_rows(
     view: KernelView, blocks: Sequence[BlockView], count: int, threads: Threads
-) -> tuple[set[str], list[BlockRV]]:
+) -> tuple[list[BlockRV], list[BlockRV]]:
     """Keep what is as long as a row in registers: what stages hand on, and inputs that several stages read, which may also be in shared
-    memory. What cannot be kept is computed again. Returns the names of copies that were added, and all blocks whose results are in
+    memory. What cannot be kept is computed again. Returns the copies that were added, and all blocks whose results are in
     registers."""
     sch = view.sch
-    added: set[str] = set()
+    added: list[BlockRV] = []
     held: list[BlockRV] = []
     names = {b.name for b in blocks}
     for block in blocks[:-1]:
@@ -259,7 +287,7 @@ def keep_rows(
             continue
         if not all([runs_along(b, n) for b in readers for n, r in enumerate(b.block.reads) if r.buffer is buffer]):
             continue
-        scope = shared_scope(view, buffer, threads)
+        scope = shared_scope(view, threads.length * buffer.dtype.bytes) if threads.rows == 1 else ""
         model = "registers" if in_registers(buffer, threads) else "shared" if scope else "memory"
         name = f"{readers[0].name}.{buffer.name}"
         ways = ("registers", "shared", "memory") if scope else ("registers", "memory")
@@ -273,7 +301,7 @@ def keep_rows(
                 readers[0].rv, number, "local" if kept == "registers" else scope, [b.rv for b in readers]
             )
         if copy is not None:
-            added.add(sch.get(copy).name_hint)
+            added.append(copy)
             if kept == "registers":
                 held.append(copy)
     return added, held
@@ -285,12 +313,10 @@ def is_whole_row(buffer: Buffer, threads: Threads) -> bool:
     return threads.steps > 0 and isinstance(last, IntImm) and last.value == threads.length and threads.length > 1
 
 
-def shared_scope(view: KernelView, buffer: Buffer, threads: Threads) -> str:
-    """The scope of shared memory in which the one row of a block fits; "" where it does not."""
+def shared_scope(view: KernelView, size: int) -> str:
+    """The scope of shared memory in which a row of so many bytes fits; "" where it does not."""
     gpu, target = facts_of(view.plan.target), view.plan.target
-    if threads.rows > 1:
-        return ""
-    size = threads.length * int(buffer.dtype.bytes) + SHARED_FOR_RESULTS
+    size += SHARED_FOR_RESULTS
     if size <= gpu.shared_memory_per_block:
         return "shared"
     return "shared.dyn" if target.kind.name == "cuda" and size <= gpu.shared_memory_per_block_optin else ""
