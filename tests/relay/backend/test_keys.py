@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.backend import back_end_of
 from tilewright.relay.backend import keys
 from tilewright.support import cache
+from tilewright.target import Target
 
 
 @pytest.fixture
@@ -59,3 +61,10 @@ def test_a_change_under_the_same_time_is_seen(room: Path, monkeypatch: pytest.Mo
     (room / "inner" / "c.py").write_text("")
     (room / "notes.txt").write_text("no source")
     assert digest(room) != first
+
+
+def test_rooms_of_back_ends_belong_to_the_compiler() -> None:
+    """A change of what makes machine code must not find the code of before."""
+    rooms = {room.split("/")[0] for room in keys.COMPILER_ROOMS}
+    modules = [type(back_end_of(Target(kind))).__module__ for kind in ("llvm", "c", "cuda", "ext_dev")]
+    assert {m.split(".")[1] for m in modules} <= rooms

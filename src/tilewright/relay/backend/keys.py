@@ -33,6 +33,7 @@ COMPILER_ROOMS = (
     "tir",
     "topi",
     "target",
+    "vta",
 )
 """The parts of this package on which a kernel's machine code depends."""
 PLANS = "relay.plans"
