@@ -92,14 +92,18 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 
 def _first_apart(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:
     """The first group of adjacent reduced axes, if further ones follow behind an axis that is kept, as is the last axis, and the planner
-    decides to reduce it apart; else []."""
-    begin = sorted(axes)[0]
-    first = [a for a in axes if {*range(begin, a)} <= {*axes}]
-    if len(first) == len(axes) or len(shape) - 1 in axes or {int} != {type(d) for d in shape}:
+    decides to reduce it apart; else []. Axes of one element do not count."""
+    if len(shape) - 1 in axes or {int} != {type(d) for d in shape}:
+        return []
+    reduced = [a for a in sorted(axes) if shape[a] != 1]
+    kept = [a for a in range(len(shape)) if a not in axes and shape[a] != 1]
+    end = next((a for a in kept if reduced and a > reduced[0]), len(shape))
+    first = [a for a in reduced if a < end]
+    if not first or len(first) == len(reduced):
         return []
     steps = number_of([shape[a] for a in first])
     row = number_of([d for a, d in enumerate(shape) if a not in first])
-    return first if steps > 1 and planner().first_apart(steps, row, dtype) else []
+    return first if planner().first_apart(steps, row, dtype) else []
 
 
 def _joined(shape: Sequence[Dim], axes: Sequence[int], dtype: str) -> list[int]:

@@ -127,3 +127,20 @@ def test_both_orders_compute_the_same(form: str) -> None:
         c = np.zeros((2, 30, 80), "float32")
         interp.run(f, [a, b, c])
         np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize("rows", [2048, 9])
+def test_panels_without_rows_keep_their_order(rows: int) -> None:
+    """Panels are the rows of a tile where a product has none."""
+    k = te.reduce_axis((0, 4), name="k")
+    x, w = te.placeholder((rows, 4), name="x"), te.placeholder((rows, 4, 4, 64), name="w")
+    c = te.compute((rows, 256), lambda b, j: te.sum(x[b, k] * w[b, j // 64, k, j % 64], axis=k), name="C")
+    with Target(TARGETS["avx512"]) as target, KernelPlan(target) as plan:
+        func = schedule_kernel(te.create_prim_func([x, w, c]), target, plan)
+    assert "C.order" not in plan.values()
+    if rows < 100:
+        rng = np.random.default_rng(0)
+        a, b = (rng.integers(-4, 5, s).astype("float32") for s in ((rows, 4), (rows, 4, 4, 64)))
+        found = np.zeros((rows, 256), "float32")
+        interp.run(func, [a, b, found])
+        np.testing.assert_array_equal(found, np.einsum("bk,bpkc->bpc", a, b).reshape(rows, 256))

@@ -250,7 +250,8 @@ def split_tile(
     column, column_extent, vector = columns
     panels = 1 if axes.panels is None else divisor_of(sch.get(axes.panels).extent)
     vectors = panels * divisor_of(sch.get(column).extent)
-    if not axes.rows and axes.shared:
+    own_rows = bool(axes.rows)
+    if not own_rows and axes.shared:
         axes.rows = [axes.shared.pop()]
     several = len(axes.rows) > 1 and not facts.lane_sums
     height = divisor_of(sch.get(axes.rows[-2]).extent) if several else 1
@@ -274,7 +275,7 @@ def split_tile(
         inside = len(rows) if facts.lane_sums and row_extent > column_extent else 0
         if [column] == axes.columns and in_lines(view, block, axes, rows, ceil_div(column_extent, tile.columns), cpu):
             inside = len(rows) - 1
-        if [column] != axes.columns and in_rows(view, block, axes, facts, vectors, cpu):
+        if own_rows and [column] != axes.columns and in_rows(view, block, axes, facts, vectors, cpu):
             around = [loop for loop in outer[:-1] if loop is not axes.panels]
             columns_of_row = [column_outer] if axes.panels is None else [axes.panels, column_outer]
             return _Nest(tile, [*around, *rows, *columns_of_row], inner, column_outer, by_rows=True)
