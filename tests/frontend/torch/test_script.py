@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.support.errors import OpNotImplemented
 
 x34 = torch.arange(12.0).reshape(3, 4) / 3 - 1
 
@@ -318,3 +319,14 @@ def test_numbers_beside_tensors_have_their_types() -> None:
     for got, want in zip(found, traced(x34), strict=True):
         assert got.numpy().dtype == want.numpy().dtype
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-3)
+
+
+def test_a_loop_that_changes_the_type_of_what_it_carries() -> None:
+    @torch.jit.script
+    def grown(x: Tensor, n: int) -> Tensor:
+        for _ in range(n):
+            x = x * 1.5
+        return x
+
+    with pytest.raises(OpNotImplemented, match="changes the type of a tensor that it carries from int32 to float32"):
+        relay.frontend.from_pytorch(grown, [("x", ((1, 3), "int32")), ("n", ((), "int64"))])

@@ -135,3 +135,18 @@ def test_rows_that_are_not_there() -> None:
     sch.annotate(sch.get_loops(sch.get_block("half"))[1], "software_prefetch_next", ["x", 1])
     with pytest.raises(TVMError, match="loop j must stand in a loop over rows and 1 more, as .* says, but there are 1"):
         hinted(sch)
+
+
+@pytest.mark.parametrize("given", [1, "x", ["x"], ["x", 0, 3], ["x", "y"], ["x", -1]])
+def test_annotations_of_next_rows_that_do_not_fit(given: Any) -> None:
+    sch = Schedule(halves)
+    sch.annotate(sch.get_loops(sch.get_block("half"))[1], "software_prefetch_next", given)
+    with pytest.raises(TVMError, match="of loop j must hold a tensor's name and the number of loops between"):
+        hinted(sch)
+
+
+def test_a_tensor_that_no_row_reads() -> None:
+    sch = Schedule(halves)
+    sch.annotate(sch.get_loops(sch.get_block("half"))[1], "software_prefetch_next", ["z", 0])
+    with pytest.raises(TVMError, match="reads a tensor named 'z', as 'software_prefetch_next' says; the blocks read x"):
+        hinted(sch)

@@ -27,6 +27,9 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "a power": lambda x: x * relay.rsqrt(mean_of(relay.power(x, relay.const(2.0)))),
 }
 OTHERS: dict[str, Callable[[Any], Any]] = {
+    "another axis before all": lambda x: (
+        x / relay.sqrt(relay.mean(x * x, axis=-1, keepdims=True) + relay.const(np.full((1, 1, 1, 1), 0.5, "float32")))
+    ),
     "two axes": lambda x: x / relay.sqrt(mean_of(x * x, (1, 2))),
     "another axis": lambda x: x / relay.sqrt(mean_of(x * x, 1)),
     "other data": lambda x: relay.exp(x) / relay.sqrt(mean_of(x * x)),

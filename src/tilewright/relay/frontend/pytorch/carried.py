@@ -31,7 +31,9 @@ def loop_state(types: Sequence[Type], carried_after: Callable[[Sequence[Expr]], 
 
 
 def _joined(a: Any, b: Any) -> Type:
-    """The type of a tensor that has one type or the other, of the first one's elements."""
+    """The type of a tensor that has one type or the other."""
+    if a.dtype != b.dtype:
+        raise OpNotImplemented(f"it changes the type of a tensor that it carries from {a.dtype} to {b.dtype}")
     if len(a.shape) != len(b.shape):
         raise OpNotImplemented("it changes the number of axes of a tensor that it carries")
     shape = [p if known_equal(p, q) else AnyDim() for p, q in zip(dims(a), dims(b), strict=True)]

@@ -216,7 +216,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             return None  # tiles have lines of pixels, and indices of a single line do not tell of it
         group, block_in = found.group, block_of(layout)
         least, fills = current_core().tile_groups * group, self.groups == 1
-        if fills and o >= SIDE * current_core().filled_block:
+        if fills and o >= SIDE * current_core().tile_filled:
             o = ceil_div(o, SIDE) * SIDE
         if (o // self.groups) % SIDE:
             return None

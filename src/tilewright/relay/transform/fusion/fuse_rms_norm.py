@@ -59,14 +59,14 @@ def _squared(chain: list[Expr]) -> _Root | None:
 
 def _match(e: Expr) -> _Root | None:
     """The root mean square by which `e` divides its data; None for other expressions."""
-    if is_op(e, "divide"):
-        found = _squared([e.args[1]]) if is_op(e.args[1], "sqrt") else None
-        return found if found is not None and found.data is e.args[0] else None
+    ways = [(e.args[0], e.args[1])] if is_op(e, "divide") else []
     if is_op(e, "multiply"):
-        for data, by in (e.args, e.args[::-1]):
-            found = _root_of(by)
-            if found is not None and found.data is data:
-                return found
+        ways = [(e.args[0], e.args[1]), (e.args[1], e.args[0])]
+    for data, by in ways:
+        root = _root_of(by) if is_op(e, "multiply") else _squared([by]) if is_op(by, "sqrt") else None
+        # A constant of more axes gives the result these.
+        if root is not None and root.data is data and static_shape(e) == static_shape(data):
+            return root
     return None
 
 

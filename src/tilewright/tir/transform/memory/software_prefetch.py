@@ -149,9 +149,8 @@ class _Hints(BufferMutator):
 
     def _next_row(self, s: For) -> list[Stmt]:
         """Prefetches of what an iteration reads of a tensor in the next row."""
-        name, between = s.annotations[NEXT]
-        name, between = str(getattr(name, "value", name)), int(getattr(between, "value", between))
-        if not 0 <= between < len(self.around):
+        name, between = _next_of(s)
+        if between >= len(self.around):
             raise TVMError(
                 located(
                     f"InjectSoftwarePrefetch: loop {s.loop_var.name} must stand in a loop over rows and {between} more, as {NEXT!r} says,"
@@ -165,9 +164,9 @@ class _Hints(BufferMutator):
             below, inner = inner, inner.body
         if not isinstance(inner, BlockRealize):
             return []
-        read = _read(s, name)
+        read = _read(s, name, NEXT)
         values = dict(zip([v.var for v in inner.block.iter_vars], inner.iter_values, strict=True))
-        later = {row.loop_var: min_value(row.loop_var + 1, row.extent - 1)}
+        later = {row.loop_var: min_value(row.loop_var + 1, row.min + row.extent - 1)}
         extent = (_extent(below) or 1) if below is not s else 1
         hints: list[Stmt] = []
         for k in range(0, extent, LINE // read.buffer.dtype.bytes):
@@ -181,7 +180,7 @@ class _Hints(BufferMutator):
     def _panel(self, s: For) -> list[Stmt]:
         """Prefetches of the next panel in a step; none if a panel has more lines than the steps can fetch."""
         name, parts, panels, rows, reduced = _panels_of(s)
-        read = _read(s, name)
+        read = _read(s, name, PANELS)
         if len(self.around) <= rows + reduced:
             raise TVMError(
                 located(
@@ -245,6 +244,21 @@ def _panels_of(s: For) -> tuple[str, int, int, int, int]:
     return (names[0], numbers[0], numbers[1], numbers[2], numbers[3])
 
 
+def _next_of(s: For) -> tuple[str, int]:
+    """The annotation of a loop whose next row is fetched."""
+    given = s.annotations[NEXT]
+    values = [getattr(v, "value", v) for v in given] if isinstance(given, (list, tuple)) else [given]
+    if len(values) != 2 or not isinstance(values[0], str) or not isinstance(values[1], int) or values[1] < 0:
+        raise TVMError(
+            located(
+                f"InjectSoftwarePrefetch: the annotation {NEXT!r} of loop {s.loop_var.name} must hold a tensor's name and the number of"
+                f" loops between the loop over rows and this one, but is {given!r}",
+                s,
+            )
+        )
+    return values[0], values[1]
+
+
 def _lines(s: Stmt) -> list[Stmt]:
     """Prefetches of the reads of an annotated block: its loops, with one iteration for each cache line of a vector."""
     if isinstance(s, BlockRealize):
@@ -286,7 +300,7 @@ def _count(loops: list[For]) -> Any:
     return over
 
 
-def _read(s: For, name: str) -> BufferRegion:
+def _read(s: For, name: str, mark: str) -> BufferRegion:
     """The read of a tensor by a block below a loop."""
     reads: list[BufferRegion] = []
 
@@ -300,7 +314,7 @@ def _read(s: For, name: str) -> BufferRegion:
         known = sorted({r.buffer.name for r in reads})
         raise TVMError(
             located(
-                f"InjectSoftwarePrefetch: no block below loop {s.loop_var.name} reads a tensor named {name!r}, as {PANELS!r} says; "
+                f"InjectSoftwarePrefetch: no block below loop {s.loop_var.name} reads a tensor named {name!r}, as {mark!r} says; "
                 f"the blocks read {', '.join(known) or 'nothing'}",
                 s,
             )
