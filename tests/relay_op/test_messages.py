@@ -57,6 +57,18 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "einsum, argument 0 (data): the equation must fit the operands, but einsum: the subscript 'j' stands for 3 and for 4",
     ),
     (
+        lambda: relay.nn.lrn(v(1, 4, 2, 2), size=0),
+        "nn.lrn: size must be positive, but it is 0",
+    ),
+    (
+        lambda: relay.cast(v(2, 3), ""),
+        "cast: dtype must be a type of numbers, but it is empty",
+    ),
+    (
+        lambda: relay.cast(v(2, 3), "handle"),
+        "cast: dtype must be a type of numbers, but it is handle",
+    ),
+    (
         lambda: relay.unique(v(2, 3)),
         "unique, argument 0 (data): data must have one axis, but it has 2 Reshape it to (-1,)",
     ),

@@ -45,6 +45,15 @@ def test_rows_of_any_length(size: int, target: str) -> None:
     np.testing.assert_allclose(both, x.max(1) + (x.astype("float64") ** 2).sum(1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(64, 3, 1, 50), (64, 3, 1, 64), (65, 2, 1, 7)])
+@pytest.mark.parametrize("kind", ["mean", "max"])
+def test_outer_axes_one_of_which_is_short(shape: tuple[int, ...], kind: str) -> None:
+    """The parts of the sum and the sum itself may share their innermost loop."""
+    x = numbers(*shape)
+    got = run(lambda v: getattr(relay, kind)(v, axis=(0, 2)), x)
+    np.testing.assert_allclose(got, getattr(np, kind)(x.astype("float64"), axis=(0, 2)), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(3, 4, 7, 7), (2, 3, 56, 56), (2, 3, 13, 40), (1, 5, 17, 1), (2, 2, 3, 112)])
 @pytest.mark.parametrize("kind", ["mean", "max", "min", "prod", "variance"])
 def test_two_axes(shape: tuple[int, ...], kind: str) -> None:

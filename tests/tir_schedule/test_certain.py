@@ -348,6 +348,8 @@ def main(A: T.Buffer((7,), "int32"), D: T.Buffer((7,), "int32")):
     s = Schedule(from_source(text))
     with pytest.raises(ScheduleError, match="pad_value must be of the type of buffer B, which is int32, but is 0.5"):
         s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.5)
+    with pytest.raises(ScheduleError, match='pad_value must be a number, but is "x"'):
+        s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value="x")
     s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=1.0)
     assert "A[v1 + v0 * 4], 1)\n" in s.mod["main"].script()
 

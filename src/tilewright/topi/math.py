@@ -48,6 +48,14 @@ def _isnan(v: PrimExpr) -> PrimExpr:
     return tir.NE(v, v)
 
 
+def _isinf(v: PrimExpr) -> PrimExpr:
+    return tir.EQ(tir.abs(v), tir.const(float("inf"), v.dtype)) if v.dtype.is_float else tir.const(0, "bool")
+
+
+def _isfinite(v: PrimExpr) -> PrimExpr:
+    return tir.LT(tir.abs(v), tir.const(float("inf"), v.dtype)) if v.dtype.is_float else tir.const(1, "bool")
+
+
 def _negative(v: PrimExpr) -> PrimExpr:
     # -1 * v has the right sign for zeros; 0 - v has not.
     return v * tir.const(-1, v.dtype)
@@ -82,10 +90,8 @@ abs = _unary("abs", tir.abs, "Magnitude.")
 negative = _unary("negative", _negative, "-x.")
 sign = _unary("sign", _sign, "-1, 0 or 1.")
 isnan = _unary("isnan", _isnan, "Whether x is NaN (bool).")
-isinf = _unary("isinf", lambda v: tir.EQ(tir.abs(v), tir.const(float("inf"), v.dtype)), "Whether x is infinite (bool).")
-isfinite = _unary(
-    "isfinite", lambda v: tir.LT(tir.abs(v), tir.const(float("inf"), v.dtype)), "Whether x is a finite number (bool)."
-)
+isinf = _unary("isinf", _isinf, "Whether x is infinite (bool).")
+isfinite = _unary("isfinite", _isfinite, "Whether x is a finite number (bool).")
 identity = _unary("identity", lambda v: v, "x itself.")
 
 

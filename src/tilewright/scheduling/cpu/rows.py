@@ -19,7 +19,7 @@ from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
 from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
 from tilewright.target.core import Core
-from tilewright.tir import For
+from tilewright.tir import BlockRealize, For
 from tilewright.tir.schedule import BlockRV, LoopRV
 
 MOST_VECTORS = 8
@@ -232,6 +232,9 @@ def unroll_fold(view: KernelView, block: BlockView, target: Target) -> None:
     if not loops or len(block.reduction) != 1:
         return
     last, axes = sch.get(loops[-1]), block.block.iter_vars
+    # Several blocks in the innermost loop are a row each; it is no loop over lanes of one of them.
+    if not isinstance(last.body, BlockRealize):
+        return
     # Factoring puts the axis of the lanes first: the innermost loop may be a spatial one.
     if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and unrolls(
         view, block.name, "fold", last, target.cpu.core.unrolled_lanes

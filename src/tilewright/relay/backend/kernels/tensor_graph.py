@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te, tir, topi
 from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
 from tilewright.relay.cards.card import OpCard
@@ -103,10 +103,10 @@ class TensorGraph:
             if given is None:
                 if type(card).schedule is not OpCard.schedule:
                     self.schedules.append((card, type(card).schedule))
-                return card.compute(*inputs)
+                return _of_type(card.compute(*inputs), node.checked_type)
             if given.schedule is not None:
                 self.schedules.append((card, given.schedule))
-            return given.results
+            return _of_type(given.results, node.checked_type)
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
 
     def schedule_given(self, target: Target) -> te.Schedule | None:
@@ -129,6 +129,15 @@ class TensorGraph:
                 t = te.compute(t.shape, lambda *ix, t=t: t(*ix), name="copy", tag="injective")
                 self.outputs[i] = t
             seen.add(t)
+
+
+def _of_type(value: Any, t: Type) -> Any:
+    """The tensors that an operator computes, converted to the elements of its result's type: buffers are made by the type, and some
+    functions compute integers as floats (exp, softmax)."""
+    if isinstance(value, (list, tuple)):
+        fields = t.fields if isinstance(t, TupleType) else (t,)
+        return [_of_type(v, f) for v, f in zip(value, fields, strict=True)]
+    return topi.cast(value, str(t.dtype)) if isinstance(t, TensorType) and value.dtype != t.dtype else value
 
 
 def _flat(value: Any) -> list[te.Tensor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import TensorType, Type
+from tilewright.ir import DataType, TensorType, Type
 from tilewright.relay.cards.card import BROADCAST, ELEMWISE, OpCard, Sample, need, of_topi
 from tilewright.relay.cards.relations import dims, may_equal, normal_axis, tensor, tensor_type, vectors_along
 from tilewright.relay.expr import Expr
@@ -31,6 +32,8 @@ class Unary(OpCard):
     result_dtype: ClassVar[str | None] = None
     computed_by: ClassVar[str]
     np_form: ClassVar[Callable[[np.ndarray], np.ndarray]]
+    of_reals: ClassVar[bool] = False
+    """Whether integers are computed as floats, and the result is rounded towards zero."""
     slope: ClassVar[Slope | None] = None
     """The derivative, from data and the result."""
 
@@ -39,11 +42,15 @@ class Unary(OpCard):
         return t if self.result_dtype is None else tensor_type(t.shape, self.result_dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        result: te.Tensor = of_topi(self.computed_by)(data)
+        # topi computes other integers in float32, and what makes kernels converts results to the operator's type.
+        wide = self.of_reals and data.dtype in ("int64", "uint64")
+        result: te.Tensor = of_topi(self.computed_by)(topi.cast(data, "float64") if wide else data)
         return result
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        result = np.asarray(type(self).np_form(data))
+        whole = self.of_reals and data.dtype.kind in "iub"
+        x = data.astype(np.float64 if data.dtype.itemsize == 8 else np.float32) if whole else data
+        result = np.asarray(type(self).np_form(x))
         return result if self.result_dtype else result.astype(data.dtype, copy=False)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -83,14 +90,17 @@ def unary(
     slack: float = 1e-5,
     slope: Slope | None = None,
     by: str | None = None,
+    reals: bool = False,
 ) -> type[Unary]:
-    """A card for one function. `by`: the name of the function of topi, if it differs from the operator's."""
+    """A card for one function. `by`: the name of the function of topi, if it differs from the operator's. reals: whether it computes
+    integers as floats."""
 
     class card(Unary, key=key):
         samples = (sample,)
         result_dtype = dtype
         tolerance = slack
         flat = slope is None
+        of_reals = reals
 
     card.computed_by, card.np_form, card.slope = by or key, np_form, slope
     card.__name__ = card.__qualname__ = key.rpartition(".")[2]
@@ -98,30 +108,32 @@ def unary(
     return card
 
 
-exp = unary("exp", np.exp, "e to the data.", slope=lambda x, y: y)
-log = unary("log", np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
-log2 = unary("log2", np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x)
-log10 = unary("log10", np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x)
-sqrt = unary("sqrt", np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
-rsqrt = unary(
+of_reals = partial(unary, reals=True)
+
+exp = of_reals("exp", np.exp, "e to the data.", slope=lambda x, y: y)
+log = of_reals("log", np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
+log2 = of_reals("log2", np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x)
+log10 = of_reals("log10", np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x)
+sqrt = of_reals("sqrt", np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
+rsqrt = of_reals(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     "1 / sqrt(data).",
     POSITIVE,
     slope=lambda x, y: number(-0.5, x) * y / x,
 )
-tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
-sigmoid = unary("sigmoid", np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y))
-erf = unary(
+tanh = of_reals("tanh", np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
+sigmoid = of_reals("sigmoid", np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y))
+erf = of_reals(
     "erf",
     np_erf,
     "Error function.",
     slope=lambda x, y: number(2 / np.sqrt(np.pi), x) * op("exp")(op("negative")(x * x)),
 )
-sin = unary("sin", np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
-cos = unary("cos", np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
-tan = unary("tan", np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
-asin = unary(
+sin = of_reals("sin", np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
+cos = of_reals("cos", np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
+tan = of_reals("tan", np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
+asin = of_reals(
     "asin",
     np.arcsin,
     "Inverse sine, in radians.",
@@ -129,7 +141,7 @@ asin = unary(
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(number(1, x) - x * x),
 )
-acos = unary(
+acos = of_reals(
     "acos",
     np.arccos,
     "Inverse cosine, in radians.",
@@ -137,23 +149,23 @@ acos = unary(
     slack=1e-4,
     slope=lambda x, y: op("negative")(op("rsqrt")(number(1, x) - x * x)),
 )
-atan = unary(
+atan = of_reals(
     "atan",
     np.arctan,
     "Inverse tangent, in radians.",
     slack=1e-4,
     slope=lambda x, y: number(1, x) / (number(1, x) + x * x),
 )
-sinh = unary("sinh", np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
-cosh = unary("cosh", np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
-asinh = unary(
+sinh = of_reals("sinh", np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
+cosh = of_reals("cosh", np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
+asinh = of_reals(
     "asinh",
     np.arcsinh,
     "Inverse hyperbolic sine.",
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(x * x + number(1, x)),
 )
-acosh = unary(
+acosh = of_reals(
     "acosh",
     np.arccosh,
     "Inverse hyperbolic cosine.",
@@ -161,7 +173,7 @@ acosh = unary(
     slack=1e-4,
     slope=lambda x, y: op("rsqrt")(x * x - number(1, x)),
 )
-atanh = unary(
+atanh = of_reals(
     "atanh",
     np.arctanh,
     "Inverse hyperbolic tangent.",
@@ -203,6 +215,8 @@ class cast(OpCard, key="cast"):
     ]
 
     def infer(self, data: TensorType) -> Type:
+        holds_numbers = DataType(self.dtype).code not in ("void", "handle")
+        need(holds_numbers, "dtype must be a type of numbers", f"it is {self.dtype or 'empty'}")
         return tensor_type(tensor(data, 0).shape, self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:

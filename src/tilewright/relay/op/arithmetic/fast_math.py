@@ -12,7 +12,7 @@ from tilewright.relay.op.layers.normalisation import softmax
 
 def _fast(card: type[Unary], doc: str) -> type[Unary]:
     key = card.computed_by
-    return unary(f"fast_{key}", card.np_form, doc, slope=card.slope, by=key)
+    return unary(f"fast_{key}", card.np_form, doc, slope=card.slope, by=key, reals=True)
 
 
 fast_exp = _fast(exp, "exp(data), where the last digits do not matter.")

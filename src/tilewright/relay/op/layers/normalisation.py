@@ -262,6 +262,7 @@ class lrn(OpCard, key="nn.lrn"):
 
     def infer(self, data: TensorType) -> Type:
         normal_axis(self.axis, len(tensor(data, 0).shape))
+        need(self.size > 0, "size must be positive", f"it is {self.size}")
         return data
 
     def compute(self, data: te.Tensor) -> te.Tensor:

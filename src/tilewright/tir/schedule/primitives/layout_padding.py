@@ -133,6 +133,8 @@ def _padding_value(buffer: Any, pad_value: Any, iter_vars: list[Var]) -> PrimExp
             refuse(f"pad_value must be of the type of {{0}}, which is {buffer.dtype}, but is {value}", buffer)
         value = int(value)
     value = as_prim_expr(value, "pad_value", buffer.dtype)
+    if value.dtype.code in ("handle", "void"):
+        refuse(f"pad_value must be a number, but is {value}")
     return value if value.dtype is buffer.dtype else Cast(buffer.dtype, value)
 
 
