@@ -49,7 +49,10 @@ _PARAMETERS: dict[str, tuple[int, str]] = {
         200,
         "constant 1 PaddingConstant; reflection 2 Empty; replication 3 Empty; paddingAmounts 10 BorderAmounts",
     ),
-    "upsample": (210, "scalingFactor 1 *uint64; mode 5 int32"),
+    "upsample": (
+        210,
+        "scalingFactor 1 *uint64; mode 5 int32; linearUpsampleMode 6 int32; fractionalScalingFactor 7 *float",
+    ),
     "resizeBilinear": (211, "targetSize 1 *uint64; mode 2 SamplingMode"),
     "unary": (220, "type 1 int32; alpha 2 float; epsilon 3 float; shift 4 float; scale 5 float"),
     "add": (230, "alpha 1 float"),

@@ -273,6 +273,26 @@ def test_products() -> None:
     check("BatchMatMul", [left, right], left @ right.swapaxes(2, 3), trans_b=1)
 
 
+def test_batches_of_matrices_broadcast() -> None:
+    for a, b in (
+        ((2, 1, 3, 4), (1, 2, 4, 5)),
+        ((2, 3, 3, 4), (2, 1, 4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 3, 4), (4, 5)),
+    ):
+        left, right = random(*a), random(*b)
+        check("BatchMatMul", [left, right], np.matmul(left, right), broadcast=1)
+        check("BatchMatMul", [left.swapaxes(-1, -2).copy(), right], np.matmul(left, right), broadcast=1, trans_a=1)
+    with pytest.raises(OpNotImplemented, match="which broadcast only with broadcast=1"):
+        check("BatchMatMul", [random(2, 3, 4), random(1, 4, 5)], random(2, 3, 5))
+
+
+def test_sizes_of_parts_fit() -> None:
+    check("Split", [A], list(np.split(A, 5, 1)), axis=1)
+    with pytest.raises(ModelError, match="Split 'y0': it splits axis 0, of the extent 4, into parts of 1, 1, 5"):
+        check("Split", [random(4)], [random(1), random(1), random(2)], axis=0, split=[1, 1, 5])
+
+
 def test_reductions() -> None:
     kinds: dict[str, Any] = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max, "ReduceMin": np.min}
     for kind, f in kinds.items():
@@ -293,7 +313,7 @@ def test_movement() -> None:
     check("Concat", [X, X[:, :1]], [np.concatenate([X, X[:, :1]], 1), np.array([4, 1], "int32")])
     check("Concat", [A, B], np.stack([A, B], 1), axis=1, add_axis=1)
     check("Split", [X], [X[:, :1], X[:, 1:]], split=[1, 3])
-    check("Split", [X], [X[..., :4], X[..., 4:]], order="NHWC", number_of_outputs=2)
+    check("Split", [X], [X[..., :4], X[..., 4:]], order="NHWC")
     check("Slice", [X], X[:, 1:3, :, 2:], starts=[0, 1, 0, 2], ends=[-1, 3, -1, -1])
     check("Slice", [A], A[1:, :-1], starts=[1, 0], ends=[-1, -2])
     check("Flatten", [X], X.reshape(2, -1))

@@ -395,6 +395,40 @@ def test_images() -> None:
     check("reorganizeData", [X], back, mode=1, blockSize=2)
 
 
+def test_upsampling_at_fractions() -> None:
+    x = torch.from_numpy(X)
+    for mode, aligned in ((1, True), (2, False)):
+        for factors in ([2, 3], [1.5, 1.25]):
+            wanted = functional.interpolate(
+                x, scale_factor=factors, mode="bilinear", align_corners=aligned, recompute_scale_factor=True
+            ).numpy()
+            given = {"fractionalScalingFactor" if isinstance(factors[0], float) else "scalingFactor": factors}
+            check("upsample", [X], wanted, mode=1, linearUpsampleMode=mode, **given)
+    with pytest.raises(OpNotImplemented, match="its linearUpsampleMode is 3; supported: DEFAULT"):
+        check("upsample", [X], X, mode=1, linearUpsampleMode=3)
+    with pytest.raises(ModelError, match=r"its fractionalScalingFactor is \[2.0\]"):
+        check("upsample", [X], X, mode=1, fractionalScalingFactor=[2.0])
+
+
+def test_parameters_that_are_not_known() -> None:
+    made = model("softmaxND", [(2, 3)], 1, axis=1)
+    made.neuralNetwork.layers[0].softmaxND.MergeFromString(bytes([0x78, 0x01]))
+    with pytest.raises(OpNotImplemented, match=r"softmaxND 'layer': it has parameters .* \(fields of the numbers 15\)"):
+        relay.frontend.from_coreml(made)
+    with pytest.raises(OpNotImplemented, match="its type is 7; supported: 0"):
+        check("pooling", [X], X, type=7)
+
+
+def test_sizes_of_parts_fit() -> None:
+    with pytest.raises(ModelError, match="it splits axis 0, of the extent 5, into parts of 4, 4"):
+        check("splitND", [random(5)], [random(4), random(1)], axis=0, splitSizes=[4, 4])
+
+
+def test_log_sum_exp_of_infinities() -> None:
+    x = np.array([[-np.inf, -np.inf], [-np.inf, 1], [np.inf, -np.inf], [1e3, 1e3]], "float32")
+    check("reduceLogSumExp", [x], torched(torch.logsumexp, x, dim=1), axes=[1], keepDims=False)
+
+
 def test_movement() -> None:
     five = random(2, 3, 4, 5, 6)
     check("flatten", [X], X.reshape(2, -1, 1, 1))

@@ -14,13 +14,13 @@ converters = Converters()
 
 
 class OperatorNode(ListedNode):
-    """The operator that is being converted."""
+    """The operator that is being converted. results: the number of its outputs."""
 
-    __slots__ = ("given",)
+    __slots__ = ("given", "results")
 
     def __init__(self, op: Message, name: str, home: ListedImporter) -> None:
         super().__init__(op.type, name, home)
-        self.given = arguments(op)
+        self.given, self.results = arguments(op), len(op.output)
 
     def whole(self, name: str, default: int = 0) -> int:
         """An argument as an integer."""

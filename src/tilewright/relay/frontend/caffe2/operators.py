@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.caffe2.node import OperatorNode, converters
+from tilewright.relay.frontend.common.products import product
 from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.support.errors import OpNotImplemented
 
@@ -189,14 +190,11 @@ def _matmul(c: OperatorNode, a: Value, b: Value) -> Value:
 
 @converters.of("BatchMatMul")
 def _batch_matmul(c: OperatorNode, a: Value, b: Value) -> Value:
-    if a.ndim < 3 or a.ndim != b.ndim or not c.whole("broadcast") and a.shape[:-2] != b.shape[:-2]:
-        raise OpNotImplemented("its inputs have different numbers of axes, or other extents before the last two")
-    front = a.shape[:-2]
-    left, right = (c.reshape(x, [-1, *x.shape[-2:]]) if x.ndim > 3 else x for x in (a, b))
-    out = c.call(
-        "nn.batch_matmul", left, right, transpose_a=bool(c.whole("trans_a")), transpose_b=bool(c.whole("trans_b"))
-    )
-    return c.reshape(out, [*front, *out.shape[-2:]]) if a.ndim > 3 else out
+    if min(a.ndim, b.ndim) < 2:
+        raise OpNotImplemented("one of its inputs is a vector")
+    if not c.whole("broadcast") and a.shape[:-2] != b.shape[:-2]:
+        raise OpNotImplemented("its inputs have other axes before the last two, which broadcast only with broadcast=1")
+    return product(c, a, b, bool(c.whole("trans_a")), bool(c.whole("trans_b")))
 
 
 # ---- layers

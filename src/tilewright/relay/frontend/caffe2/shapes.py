@@ -30,10 +30,8 @@ def _split(c: OperatorNode, x: Value, parts: Value | None = None) -> list[Value]
     axis = c.axis(c.whole("axis", 1 if c.first else x.ndim - 1), x.ndim)
     sizes = c.ints("split", []) if parts is None else [int(v) for v in c.known(parts, "lengths")]
     if not sizes:
-        count = c.whole("number_of_outputs")
-        return c.split(x, count, axis)
-    ends = np.cumsum(sizes).tolist()
-    return [c.cut(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        return c.split(x, c.results, axis)
+    return c.parts(x, sizes, axis)
 
 
 @converters.of("Slice")

@@ -14,7 +14,7 @@ from tilewright.relay.cards.relations import Dim, broadcast_shapes, is_any, know
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, Var
 from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value, are_numbers, make_call, make_calls
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 Number = bool | int | float | complex | np.generic
 Operand = Value | PrimExpr | Number
@@ -227,6 +227,17 @@ class Builder:
         extent = x.shape[axis]
         need_few(parts, extent if isinstance(extent, int) and extent else MOST_PARTS, f"parts of axis {axis}")
         return self.calls("split", x, indices_or_sections=parts, axis=axis)
+
+    def parts(self, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+        """x in parts of these sizes. Raises ModelError if they do not add up to the extent of the axis."""
+        axis = self.axis(axis, x.ndim)
+        extent = x.shape[axis]
+        if isinstance(extent, int) and sum(sizes) != extent or min(sizes) < 0:
+            raise ModelError(
+                f"it splits axis {axis}, of the extent {extent}, into parts of {', '.join(map(str, sizes))}"
+            )
+        ends = np.cumsum(sizes).tolist()
+        return [self.cut(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
         """Tensors joined along an axis; a single tensor is returned as it is."""

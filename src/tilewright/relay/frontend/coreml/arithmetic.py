@@ -169,8 +169,10 @@ def _reduced(c: CoreMLLayer, kind: str, x: Value, axes: Sequence[int], keep: boo
         total = c.reduce("sum", c.call("multiply", x, x), axes, keep)
         return c.call("sqrt", total) if kind == "l2" else total
     largest = c.reduce("max", x, axes, True)
-    total = c.call("log", c.reduce("sum", c.call("exp", c.call("subtract", x, largest)), axes, True))
-    whole = c.call("add", total, largest)
+    # Infinities stay: their difference would be no number.
+    shift = c.call("where", c.call("isfinite", largest), largest, 0.0)
+    total = c.call("log", c.reduce("sum", c.call("exp", c.call("subtract", x, shift)), axes, True))
+    whole = c.call("add", total, shift)
     return whole if keep else c.call("squeeze", whole, axis=tuple(axes))
 
 

@@ -15,6 +15,7 @@ from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.listed import ListedImporter
 from tilewright.relay.frontend.common.names import checked_shapes
+from tilewright.relay.frontend.common.unsupported import Problem
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.coreml.node import CoreMLLayer, converters
 from tilewright.support.collection import paused_collection
@@ -90,8 +91,9 @@ class CoreMLImporter(ListedImporter):
         """Imports the network."""
         layers = [(layer, *layer_of(layer)) for layer in self.network.layers]
         uses: dict[str, list[str]] = {}
-        for layer, kind, _ in layers:
+        for layer, kind, params in layers:
             uses.setdefault(kind, []).append(layer.name)
+            self.check_fields(kind, layer.name, params)
         self.check_supported(uses)
         self.check_names(shapes, [f.name for f in self.spec.description.input])
         for feature in self.spec.description.input:
@@ -107,6 +109,13 @@ class CoreMLImporter(ListedImporter):
         if not names and len(layers):
             names = list(layers[-1][0].output)
         return self.module([self.read(n, "the output") for n in names], names), dict(self.params)
+
+    def check_fields(self, kind: str, name: str, params: Message | None) -> None:
+        """Reports parameters of a layer that the tables of the format do not have, since they may change its result."""
+        numbers = [] if params is None else sorted(set(unknown_fields(params)))
+        if numbers:
+            text = f"{kind} {name!r}: it has parameters that are not supported (fields of the numbers {', '.join(map(str, numbers))})"
+            self.problems.append(Problem(text, kind, [name]))
 
     def feature(self, feature: Message, given: Sequence[Any] | None) -> None:
         """An input of the model."""

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.products import product
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.coreml.node import CoreMLLayer, converters
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 
 def edges(amounts: Any) -> list[int]:
@@ -76,6 +77,8 @@ def _pool(c: CoreMLLayer, x: Value) -> Value:
     p = c.options
     x, front = c.image(x)
     kind = int(p.type)
+    if kind not in (0, 1, 2):
+        raise c.refuse("type", kind, "0 (MAX), 1 (AVERAGE), 2 (L2)")
     if p.globalPooling:
         squares = c.call("multiply", x, x) if kind == 2 else x
         out = c.reduce({0: "max", 1: "mean", 2: "sum"}[kind], squares, [2, 3], keepdims=True)
@@ -226,14 +229,36 @@ def _crop(c: CoreMLLayer, x: Value, like: Value | None = None) -> Value:
     return c.cut(c.cut(x, x.ndim - 2, top, top + size[0]), x.ndim - 1, left, left + size[1])
 
 
+def _enlarged(c: CoreMLLayer, extents: Sequence[int]) -> list[int]:
+    """The rows and columns of an upsampled image."""
+    p = c.options
+    if p.mode not in (0, 1):
+        raise c.refuse("mode", int(p.mode), "NN, BILINEAR")
+    if p.linearUpsampleMode not in (0, 1, 2):
+        raise c.refuse(
+            "linearUpsampleMode", int(p.linearUpsampleMode), "DEFAULT, ALIGN_CORNERS_TRUE, ALIGN_CORNERS_FALSE"
+        )
+    if p.mode == 0 and len(p.fractionalScalingFactor):
+        raise OpNotImplemented("it repeats elements (mode NN) by a fractionalScalingFactor")
+    factors: Sequence[float] = [float(v) for v in p.fractionalScalingFactor] or c.pair("scalingFactor", 1)
+    if len(factors) != 2 or min(factors) <= 0:
+        raise ModelError(
+            f"its fractionalScalingFactor is {list(factors)}; it has a positive factor for rows and one for columns"
+        )
+    return [int(e * s) for e, s in zip(extents, factors, strict=True)]
+
+
 @converters.of("upsample", "resizeBilinear")
 def _resize(c: CoreMLLayer, x: Value) -> Value:
     p = c.options
     x, front = c.image(x)
     extents = c.static(x.shape[2:], "the rows and columns of its input")
     if c.kind == "upsample":
-        size = [e * s for e, s in zip(extents, c.pair("scalingFactor", 1), strict=True)]
-        method, how = ("linear", "asymmetric") if p.mode == 1 else ("nearest_neighbor", "asymmetric")
+        size = _enlarged(c, extents)
+        method, how = "nearest_neighbor", "asymmetric"
+        if p.mode == 1:
+            # By the format, DEFAULT steps by the quotient of the extents from the first element on.
+            method, how = "linear", ("asymmetric", "align_corners", "half_pixel")[int(p.linearUpsampleMode)]
     else:
         size, method = list(c.pair("targetSize", 1)), "linear"
         mode = int(p.mode.samplingMethod)
@@ -265,12 +290,4 @@ def _matmul(c: CoreMLLayer, a: Value, b: Value | None = None) -> Value:
         return c.reshape(out, [*a.shape[:-1], columns])
     if min(a.ndim, b.ndim) < 2:
         raise OpNotImplemented("one of its inputs is a vector")
-    front = [x.shape[:-2] for x in (a, b)]
-    if a.ndim == b.ndim == 2:
-        return c.call("nn.matmul", a, b, transpose_a=bool(p.transposeA), transpose_b=bool(p.transposeB))
-    from tilewright.relay.cards.relations import broadcast_shapes
-
-    common = list(broadcast_shapes(*front))
-    left, right = (c.reshape(c.broadcast(x, [*common, *x.shape[-2:]]), [-1, *x.shape[-2:]]) for x in (a, b))
-    out = c.call("nn.batch_matmul", left, right, transpose_a=bool(p.transposeA), transpose_b=bool(p.transposeB))
-    return c.reshape(out, [*common, *out.shape[-2:]])
+    return product(c, a, b, bool(p.transposeA), bool(p.transposeB))

@@ -67,8 +67,7 @@ def _split(c: CoreMLLayer, x: Value) -> list[Value]:
     axis, sizes = c.axis(int(c.options.axis), x.ndim), [int(s) for s in c.options.splitSizes]
     if not sizes:
         return c.split(x, int(c.options.numSplits), axis)
-    ends = np.cumsum(sizes).tolist()
-    return [c.cut(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    return c.parts(x, sizes, axis)
 
 
 @converters.of("sequenceRepeat")

@@ -81,8 +81,7 @@ def _split(c: ProgramOp) -> list[Value]:
         (extent,) = c.static([x.shape[axis]], "the extent that it splits")
         rest = extent - sum([s for s in sizes if s >= 0])
         sizes = [rest if s == -1 else s for s in sizes]
-    ends = np.cumsum(sizes).tolist()
-    return [c.cut(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    return c.parts(x, sizes, axis)
 
 
 @paddle_op("slice")

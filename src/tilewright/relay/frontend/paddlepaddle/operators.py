@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.cards.relations import broadcast_shapes
 from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.products import product
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.paddlepaddle.node import ProgramOp, paddle_op
 from tilewright.support.errors import OpNotImplemented
@@ -203,28 +203,6 @@ def _matmul(c: ProgramOp) -> Value:
     out = product(c, a, b, *turned)
     scale = c.real("alpha", 1.0)
     return out if scale == 1 else c.call("multiply", out, scale)
-
-
-def product(c: ProgramOp, a: Value, b: Value, turn_a: bool, turn_b: bool) -> Value:
-    """A matrix product as in NumPy: vectors have an axis added and removed, axes before the last two broadcast."""
-    first, second = a.ndim == 1, b.ndim == 1
-    a = c.call("expand_dims", a, axis=0) if first else a
-    b = c.call("expand_dims", b, axis=0 if turn_b else 1) if second else b
-    if first:
-        turn_a = False
-    if b.ndim == 2 and a.ndim > 2 and not turn_a:
-        rows = c.reshape(a, [-1, a.shape[-1]])
-        out = c.call("nn.matmul", rows, b, transpose_a=False, transpose_b=turn_b)
-        out = c.reshape(out, [*a.shape[:-1], out.shape[-1]])
-    elif a.ndim == b.ndim == 2:
-        out = c.call("nn.matmul", a, b, transpose_a=turn_a, transpose_b=turn_b)
-    else:
-        common = list(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        left, right = (c.reshape(c.broadcast(x, [*common, *x.shape[-2:]]), [-1, *x.shape[-2:]]) for x in (a, b))
-        out = c.call("nn.batch_matmul", left, right, transpose_a=turn_a, transpose_b=turn_b)
-        out = c.reshape(out, [*common, *out.shape[-2:]])
-    gone = [*([out.ndim - 2] if first else []), *([out.ndim - 1] if second else [])]
-    return c.call("squeeze", out, axis=tuple(gone)) if gone else out
 
 
 @paddle_op("mul")
