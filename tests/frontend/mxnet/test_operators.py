@@ -59,7 +59,8 @@ P = abs(A) + 1.1
 UNARY: dict[str, Callable[[Array], Any]] = {
     "relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh, "exp": np.exp, "log": np.log,
     "log2": np.log2, "log10": np.log10, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs, "negative": np.negative,
-    "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "fix": np.fix, "sign": np.sign, "sin": np.sin, "cos": np.cos,
+    "floor": np.floor, "ceil": np.ceil, "round": lambda x: np.copysign(np.floor(abs(x) + 0.5), x),
+    "trunc": np.trunc, "fix": np.fix, "sign": np.sign, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "arcsinh": np.arcsinh,
     "arccosh": np.arccosh, "arctanh": np.arctanh, "erf": lambda x: torched(torch.erf, x), "_copy": lambda x: x, "zeros_like": np.zeros_like,
     "ones_like": np.ones_like, "square": np.square, "reciprocal": lambda x: 1 / x, "cbrt": np.cbrt, "expm1": np.expm1, "log1p": np.log1p,
@@ -105,6 +106,52 @@ def test_scalars(kind: str) -> None:
     value = np.float32(P[1, 2])
     wanted = ARITHMETIC[name](value, P) if swapped else ARITHMETIC[name](P, value)
     check(kind, [P], wanted.astype("float32"), scalar=repr(float(value)))
+
+
+def test_round_takes_halves_away_from_zero() -> None:
+    below = np.nextafter(np.float32(0.5), np.float32(0))
+    x = np.array([-2.5, -1.5, -0.5, -below, below, 0.5, 1.5, 2.5, 8388609, -np.inf], "float32")
+    check("round", [x], np.array([-3, -2, -1, 0, 0, 1, 2, 3, 8388609, -np.inf], "float32"))
+    check("round", [np.array([-3, 5], "int32")], np.array([-3, 5], "int32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["log1p", "expm1"])
+def test_digits_near_zero(kind: str, dtype: str) -> None:
+    """From 1e-30 to 80, of both signs, within 3 units in the last place of NumPy's function in a longer type."""
+    sizes = 10.0 ** np.linspace(-30, 1.9, 2001)
+    x = np.concatenate([sizes, -sizes[sizes < (1 if kind == "log1p" else 80)], [0.0, -1.0, np.inf]]).astype(dtype)
+    mod, _ = relay.frontend.from_mxnet(symbol(kind, ["x"]), {"x": x.shape}, dtype)
+    got = relay.create_executor("graph", mod).evaluate()(x).numpy()
+    with np.errstate(divide="ignore"):
+        wanted = getattr(np, kind)(x.astype("longdouble"))
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(got[~finite], wanted[~finite].astype(dtype))
+    units = np.spacing(abs(wanted[finite].astype(dtype)))
+    assert (abs(got[finite].astype("longdouble") - wanted[finite]) <= 3 * units).all()
+
+
+SMALL, HALF = np.full((2, 3), 100, "int8"), np.array([[300, 400]], "float16")
+
+
+@pytest.mark.parametrize(
+    "kind, x, wanted, attrs",
+    [
+        ("cumsum", SMALL, np.cumsum(SMALL, 1, "int32"), {"axis": 1, "dtype": "int32"}),
+        ("cumsum", SMALL, np.cumsum(SMALL, dtype="int32"), {"dtype": "int32"}),
+        ("sum", SMALL, SMALL.sum(1, "int32"), {"axis": 1, "dtype": "int32"}),
+        ("norm", HALF, np.array([500], "float32"), {"axis": 1, "out_dtype": "float32"}),
+        ("softmax", HALF / 100, torched(torch.softmax, HALF.astype("float32") / 100, dim=1), {"dtype": "float32"}),
+        ("softmax", A, torched(torch.softmax, A, dim=1).astype("float16"), {"dtype": "float16"}),
+        ("softmin", A, torched(torch.softmax, -A, dim=1).astype("float16"), {"dtype": "float16"}),
+        ("log_softmax", A, torched(torch.log_softmax, A, dim=1).astype("float16"), {"dtype": "float16"}),
+    ],
+)
+def test_types_of_results(kind: str, x: Array, wanted: Array, attrs: dict[str, Any]) -> None:
+    mod, _ = relay.frontend.from_mxnet(symbol(kind, ["x"], **attrs), {"x": x.shape}, x.dtype.name)
+    got = relay.create_executor("graph", mod).evaluate()(x).numpy()
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=2e-3 if wanted.dtype == "float16" else 1e-5)
 
 
 def test_integers_stay_integers() -> None:
@@ -542,5 +589,73 @@ def test_messages(tmp_path: Path) -> None:
         relay.frontend.from_mxnet("{}")
     with pytest.raises(ModelError, match="Convolution 'node' does not have|its attribute kernel is '3x3'"):
         relay.frontend.from_mxnet(
-            symbol("Convolution", ["x", "w"], kernel="3x3"), {"x": (1, 1, 4, 4), "w": (1, 1, 3, 3)}
+            symbol("Convolution", ["x", "w"], kernel="3x3", num_filter=1), {"x": (1, 1, 4, 4), "w": (1, 1, 3, 3)}
         )
+
+
+@pytest.mark.parametrize(
+    "kind, inputs, attrs, message",
+    [
+        ("clip", 1, {}, "it has no attribute a_min and no a_max"),
+        ("clip", 1, {"a_min": 0}, "it has no attribute a_max"),
+        ("Crop", 1, {"num_args": 1}, "it has no attribute h_w"),
+        (
+            "Crop",
+            1,
+            {"num_args": 1, "h_w": "(99, 99)"},
+            r"its result, \(99, 99\) elements from \(0, 0\) on, does not lie in its",
+        ),
+        (
+            "Crop",
+            1,
+            {"num_args": 1, "h_w": "(2, 2)", "offset": "(3, 0)"},
+            r".* from \(3, 0\) on, does not lie in its input of \(4, 4\)",
+        ),
+        ("Crop", 1, {"num_args": 1, "h_w": "(5, 5)", "center_crop": True}, ".* does not lie in its input"),
+        ("Convolution", 2, {"num_filter": 4}, "it has no attribute kernel"),
+        ("Deconvolution", 2, {}, "it has no attribute kernel and no num_filter"),
+        (
+            "Convolution",
+            2,
+            {"kernel": "(1, 1, 1, 1)", "num_filter": 4},
+            r"its kernel is \(1, 1, 1, 1\); supported: 1 to 3 extents",
+        ),
+        ("Pooling", 1, {}, "it has no attribute kernel"),
+        ("FullyConnected", 2, {}, "it has no attribute num_hidden"),
+        ("LeakyReLU", 1, {"act_type": "prelu"}, "it has no input gamma, which act_type=prelu needs"),
+        (
+            "SequenceMask",
+            1,
+            {"use_sequence_length": True},
+            "it has no input sequence_length, which use_sequence_length needs",
+        ),
+        (
+            "SequenceLast",
+            1,
+            {"use_sequence_length": True},
+            "it has no input sequence_length, which use_sequence_length needs",
+        ),
+        ("SequenceReverse", 1, {"use_sequence_length": True}, "it has no input sequence_length"),
+    ],
+)
+def test_missing_and_wrong_attributes(kind: str, inputs: int, attrs: dict[str, Any], message: str) -> None:
+    names = [f"x{k}" for k in range(inputs)]
+    with pytest.raises((ModelError, OpNotImplemented), match=f"{kind} 'node': {message}"):
+        relay.frontend.from_mxnet(symbol(kind, names, **attrs), dict.fromkeys(names, (1, 1, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    "kind, names, attrs, message",
+    [
+        ("gru", "xwhn", {"use_sequence_length": True}, "it takes the lengths of the sequences"),
+        ("lstm", "xwhsn", {"use_sequence_length": True}, "it takes the lengths of the sequences"),
+        ("lstm", "xwhs", {"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, "it bounds the states"),
+        ("lstm", "xwh", {}, "it has no input state_cell, which mode=lstm needs"),
+        ("gru", "xwh", {"state_size": None}, "it has no attribute state_size"),
+    ],
+)
+def test_recurrent_forms_that_are_refused(kind: str, names: str, attrs: dict[str, Any], message: str) -> None:
+    shapes = {"x": (4, 3, 5), "w": (400,), "h": (1, 3, 6), "s": (1, 3, 6), "n": (3,)}
+    text = symbol("RNN", list(names), 2, **{"mode": kind, "state_size": 6, "num_layers": 1, **attrs})
+    with pytest.raises((ModelError, OpNotImplemented), match=f"RNN 'node': {message}"):
+        relay.frontend.from_mxnet(text, {k: shapes[k] for k in names})

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.field_values import numpy_dtype
+from tilewright.relay.frontend.common import near_zero
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.mxnet.node import SymbolNode, converters
 from tilewright.support.errors import OpNotImplemented
 
 UNARY = {
     "relu": "nn.relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10",
-    "sqrt": "sqrt", "rsqrt": "rsqrt", "abs": "abs", "negative": "negative", "floor": "floor", "ceil": "ceil", "round": "round",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "abs": "abs", "negative": "negative", "floor": "floor", "ceil": "ceil",
     "trunc": "trunc", "sign": "sign", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "arcsin": "asin",
     "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "erf": "erf",
     "_copy": "copy", "zeros_like": "zeros_like", "ones_like": "ones_like", "fix": "trunc",
@@ -91,12 +92,22 @@ def _cbrt(c: SymbolNode, x: Value) -> Value:
 
 @converters.of("expm1")
 def _expm1(c: SymbolNode, x: Value) -> Value:
-    return c.call("subtract", c.call("exp", x), 1.0)
+    return near_zero.expm1(c, x)
 
 
 @converters.of("log1p")
 def _log1p(c: SymbolNode, x: Value) -> Value:
-    return c.call("log", c.call("add", x, 1.0))
+    return near_zero.log1p(c, x)
+
+
+@converters.of("round")
+def _round(c: SymbolNode, x: Value) -> Value:
+    """Halves go away from zero. x - trunc(x) is exact; x + 0.5 is not."""
+    if numpy_dtype(x.dtype).kind in "iub":
+        return x
+    whole = c.call("trunc", x)
+    rest = c.call("abs", c.call("subtract", x, whole))
+    return c.call("where", c.call("less", rest, 0.5), whole, c.call("add", whole, c.call("sign", x)))
 
 
 @converters.of("degrees", "radians")
@@ -125,6 +136,7 @@ def _smooth(c: SymbolNode, x: Value) -> Value:
 
 @converters.of("clip")
 def _clip(c: SymbolNode, x: Value) -> Value:
+    c.need("a_min", "a_max")
     return c.call("clip", x, a_min=c.real("a_min"), a_max=c.real("a_max"))
 
 
@@ -177,19 +189,22 @@ def _axes(c: SymbolNode, x: Value) -> list[int]:
 
 @converters.of(*REDUCTIONS)
 def _reduce(c: SymbolNode, x: Value) -> Value:
-    out = c.reduce(REDUCTIONS[c.kind], x, _axes(c, x), keepdims=c.flag("keepdims"))
+    out = c.reduce(REDUCTIONS[c.kind], c.converted(x), _axes(c, x), keepdims=c.flag("keepdims"))
     return c.reshape(out, [1]) if not out.ndim else out
 
 
 @converters.of("norm")
 def _norm(c: SymbolNode, x: Value) -> Value:
     order, axes, keep = c.whole("ord", 2), _axes(c, x), c.flag("keepdims")
+    kind = c.text("out_dtype", x.dtype)
+    x = c.wider(x, kind)
     if order == 1:
         out = c.reduce("sum", c.call("abs", x), axes, keepdims=keep)
     elif order == 2:
         out = c.call("sqrt", c.reduce("sum", c.call("multiply", x, x), axes, keepdims=keep))
     else:
         raise c.refuse("ord", order, "1 and 2")
+    out = c.cast(out, kind)
     return c.reshape(out, [1]) if not out.ndim else out
 
 
@@ -235,6 +250,7 @@ def _topk(c: SymbolNode, x: Value) -> Any:
 
 @converters.of("cumsum", "_np_cumsum")
 def _cumsum(c: SymbolNode, x: Value) -> Value:
+    x = c.converted(x)
     if not c.has("axis"):
         return c.call("cumsum", c.reshape(x, [-1]), axis=0)
     return c.call("cumsum", x, axis=c.axis(c.whole("axis"), x.ndim))

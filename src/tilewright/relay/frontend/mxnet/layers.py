@@ -16,6 +16,7 @@ SPACE = ("", "W", "HW", "DHW")
 
 @converters.of("FullyConnected")
 def _dense(c: SymbolNode, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    c.need("num_hidden")
     units = c.whole("num_hidden")
     flat = c.flag("flatten", True)
     shape = x.shape
@@ -31,6 +32,15 @@ def _windows(c: SymbolNode, name: str, axes: int, default: int) -> list[int]:
     return found or [default] * axes
 
 
+def _kernel(c: SymbolNode) -> list[int]:
+    """The extents of a convolution's kernel."""
+    c.need("kernel", "num_filter")
+    kernel = c.ints("kernel")
+    if not 1 <= len(kernel) <= 3:
+        raise c.refuse("kernel", tuple(kernel), "1 to 3 extents")
+    return kernel
+
+
 def _layout(c: SymbolNode, axes: int) -> str:
     return c.text("layout", f"NC{SPACE[axes]}")
 
@@ -41,7 +51,7 @@ def _channel_axis(layout: str) -> int:
 
 @converters.of("Convolution", "Convolution_v1")
 def _conv(c: SymbolNode, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    kernel = c.ints("kernel")
+    kernel = _kernel(c)
     axes = len(kernel)
     layout = _layout(c, axes)
     space = SPACE[axes]
@@ -55,7 +65,7 @@ def _conv(c: SymbolNode, x: Value, weight: Value, bias: Value | None = None) -> 
 
 @converters.of("Deconvolution")
 def _deconv(c: SymbolNode, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    kernel = c.ints("kernel")
+    kernel = _kernel(c)
     axes = len(kernel)
     layout = _layout(c, axes)
     if layout[1] != "C":
@@ -87,6 +97,7 @@ def _pool(c: SymbolNode, x: Value) -> Value:
     start = 2 if layout[1] == "C" else 1
     if c.flag("global_pool"):
         return c.reduce("max" if kind == "max" else "mean", x, list(range(start, start + axes)), keepdims=True)
+    c.need("kernel")
     kernel, pads = c.ints("kernel"), _windows(c, "pad", axes, 0)
     strides = _windows(c, "stride", axes, 1)
     convention = c.text("pooling_convention", "valid")
@@ -193,7 +204,8 @@ def _leaky(c: SymbolNode, x: Value, gamma: Value | None = None) -> Value:
         return c.call("nn.leaky_relu", x, alpha=slope)
     if kind == "rrelu":
         return c.call("nn.leaky_relu", x, alpha=(c.real("lower_bound", 0.125) + c.real("upper_bound", 0.334)) / 2)
-    if kind == "prelu" and gamma is not None:
+    if kind == "prelu":
+        gamma = c.given(gamma, "gamma", "act_type=prelu")
         if gamma.shape == [1] and x.shape[1] != 1:
             return c.call("where", c.call("greater", x, 0.0), x, c.call("multiply", x, gamma))
         return c.call("nn.prelu", x, gamma, axis=1)
@@ -215,8 +227,10 @@ def _softmax(c: SymbolNode, x: Value, lengths: Value | None = None) -> Value:
         raise OpNotImplemented("it takes lengths (use_length)")
     axis, heat = c.axis(c.whole("axis", -1), x.ndim), c.real("temperature", 1.0)
     heat = -heat if c.kind == "softmin" else heat
+    kind = c.text("dtype", x.dtype)
+    x = c.wider(x, kind)
     x = x if heat == 1 else c.call("multiply", x, 1 / heat)
-    return c.call("nn.log_softmax" if c.kind == "log_softmax" else "nn.softmax", x, axis=axis)
+    return c.cast(c.call("nn.log_softmax" if c.kind == "log_softmax" else "nn.softmax", x, axis=axis), kind)
 
 
 @converters.of("SoftmaxOutput", "Softmax", "SoftmaxActivation")
@@ -281,11 +295,17 @@ def _bilinear(c: SymbolNode, x: Value, like: Value | None = None) -> Value:
 
 
 @converters.of("RNN")
-def _rnn(c: SymbolNode, x: Value, weights: Value, state: Value, cell: Value | None = None) -> list[Value]:
+def _rnn(c: SymbolNode, x: Value, weights: Value, state: Value, *more: Value) -> list[Value]:
+    if c.flag("use_sequence_length"):
+        raise OpNotImplemented("it takes the lengths of the sequences (use_sequence_length)")
+    if c.has("lstm_state_clip_min") or c.has("lstm_state_clip_max"):
+        raise OpNotImplemented("it bounds the states (lstm_state_clip_min, lstm_state_clip_max)")
+    c.need("mode", "state_size", "num_layers")
     kind, hidden, layers = c.text("mode"), c.whole("state_size"), c.whole("num_layers")
     gates = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}.get(kind)
     if gates is None or c.has("projection_size"):
         raise OpNotImplemented(f"it has mode={kind} and projection_size={c.text('projection_size', 'None')}")
+    cell = c.given(more[0] if more else None, "state_cell", "mode=lstm") if kind == "lstm" else None
     sides = 2 if c.flag("bidirectional") else 1
     (width,) = c.static([x.shape[2]], "the number of its input's columns")
     parts = _rnn_weights(c, weights, layers, sides, gates * hidden, width, hidden)
@@ -338,8 +358,7 @@ def _steps(
             r, z = c.call("sigmoid", c.call("add", r, hr)), c.call("sigmoid", c.call("add", z, hz))
             n = c.call("tanh", c.call("add", n, c.call("multiply", r, hn)))
             h = c.call("add", n, c.call("multiply", z, c.call("subtract", h, n)))
-        elif kind == "lstm":
-            assert s is not None
+        elif s is not None:  # an LSTM
             i, f, g, o = c.split(c.call("add", left, right), 4, 1)
             s = c.call(
                 "add",

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.mxnet.node import SymbolNode, converters
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import ModelError, OpNotImplemented
 
 
 @converters.of("Flatten", "flatten")
@@ -96,13 +96,19 @@ def _slice_like(c: SymbolNode, x: Value, like: Value) -> Value:
 @converters.of("Crop")
 def _crop(c: SymbolNode, x: Value, like: Value | None = None) -> Value:
     if like is None:
-        size: list[Any] = c.ints("h_w", (0, 0))
+        c.need("h_w")
+        size: list[Any] = c.ints("h_w")
     else:
         size = list(like.shape[2:])
     top, left = c.ints("offset", (0, 0))
     if c.flag("center_crop"):
         extents = c.static(x.shape[2:], "the rows and columns of its input")
         top, left = ((e - s) // 2 for e, s in zip(extents, c.static(size, "its size"), strict=True))
+    for begin, count, extent in zip((top, left), size, x.shape[2:], strict=True):
+        if begin < 0 or isinstance(count, int) and (count < 1 or isinstance(extent, int) and begin + count > extent):
+            raise ModelError(
+                f"its result, {tuple(size)} elements from {(top, left)} on, does not lie in its input of {tuple(x.shape[2:])}"
+            )
     return c.cut(c.cut(x, 2, top, top + size[0]), 3, left, left + size[1])
 
 
@@ -242,7 +248,7 @@ def _blocks(c: SymbolNode, x: Value) -> Value:
 def _sequence_mask(c: SymbolNode, x: Value, lengths: Value | None = None) -> Value:
     if not c.flag("use_sequence_length"):
         return x
-    assert lengths is not None
+    lengths = c.given(lengths, "sequence_length", "use_sequence_length")
     return c.call("sequence_mask", x, c.cast(lengths, "int32"), mask_value=c.real("value"), axis=c.whole("axis"))
 
 
@@ -252,7 +258,8 @@ def _sequence_reverse(c: SymbolNode, x: Value, lengths: Value | None = None) -> 
         raise c.refuse("axis", c.whole("axis"), "0")
     if not c.flag("use_sequence_length"):
         return c.call("reverse", x, axis=0)
-    return c.call("reverse_sequence", x, c.cast(lengths, "int32"), seq_axis=0, batch_axis=1)  # type: ignore[arg-type]
+    lengths = c.given(lengths, "sequence_length", "use_sequence_length")
+    return c.call("reverse_sequence", x, c.cast(lengths, "int32"), seq_axis=0, batch_axis=1)
 
 
 @converters.of("SequenceLast")
@@ -262,7 +269,7 @@ def _sequence_last(c: SymbolNode, x: Value, lengths: Value | None = None) -> Val
         return c.at(x, axis, -1)
     if axis not in (0, 1):
         raise c.refuse("axis", axis, "0 and 1")
-    assert lengths is not None
+    lengths = c.given(lengths, "sequence_length", "use_sequence_length")
     rows = x if axis == 0 else c.transpose(x, [1, 0, *range(2, x.ndim)])
     last = c.call("subtract", c.cast(lengths, "int32"), 1)
     (batch,) = c.static([rows.shape[1]], "the number of sequences")

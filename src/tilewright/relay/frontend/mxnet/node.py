@@ -6,7 +6,12 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.listed import Converters, ListedImporter, ListedNode
+from tilewright.relay.frontend.common.value import Value
+from tilewright.support.errors import ModelError
 
 converters = Converters()
 """Converters by MXNet's names of operators: f(node, *inputs)."""
@@ -60,3 +65,23 @@ class SymbolNode(ListedNode):
         """An attribute as integers, some of them None."""
         found = self.parsed(name, ())
         return [None if v is None else int(v) for v in (found if isinstance(found, (list, tuple)) else [found])]
+
+    def need(self, *names: str) -> None:
+        """Raises ModelError if the node lacks one of these attributes."""
+        missing = [n for n in names if not self.has(n)]
+        if missing:
+            raise ModelError(f"it has no attribute {' and no '.join(missing)}")
+
+    def given(self, value: Value | None, what: str, reason: str) -> Value:
+        """An input that the node's attributes ask for. Raises ModelError if it is missing."""
+        if value is None:
+            raise ModelError(f"it has no input {what}, which {reason} needs")
+        return value
+
+    def converted(self, x: Value) -> Value:
+        """x in the type of the result and of its sums, the attribute dtype."""
+        return self.cast(x, self.text("dtype", x.dtype))
+
+    def wider(self, x: Value, dtype: str) -> Value:
+        """x in the wider one of its own type and another."""
+        return self.cast(x, np.promote_types(numpy_dtype(x.dtype), numpy_dtype(dtype)).name)

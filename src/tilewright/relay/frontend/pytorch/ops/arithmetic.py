@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
+from tilewright.relay.frontend.common import near_zero
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name, is_float, kind, result_dtype
@@ -225,24 +226,12 @@ def _square(c: TorchCall, x: Value) -> Value:
 
 @aten("expm1", "special_expm1")
 def _expm1(c: TorchCall, x: Value) -> Value:
-    # 2 sinh(x/2) exp(x/2) does not cancel near zero.
-    x = c.floats(x)
-    half = c.call("multiply", x, 0.5)
-    near = c.call("multiply", c.call("multiply", c.call("sinh", half), 2), c.call("exp", half))
-    return c.call("where", c.call("less", c.call("abs", x), 0.5), near, c.call("subtract", c.call("exp", x), 1))
+    return near_zero.expm1(c, c.floats(x))
 
 
 @aten("log1p", "special_log1p")
 def log1p(c: TorchCall, x: Value) -> Value:
-    # log(1 + x) * x / ((1 + x) - 1) with a rounded divisor (Goldberg, 1991, theorem 4); x if it is 0; log(1 + x) for large x.
-    x = c.floats(x)
-    whole = c.call("add", x, 1)
-    kept = c.call("subtract", whole, 1)
-    plain = c.call("log", whole)
-    nothing = c.call("equal", kept, 0)
-    safe = c.call("where", nothing, c.number(1, x.dtype), kept)
-    exact = c.call("where", nothing, x, c.call("multiply", plain, c.call("divide", x, safe)))
-    return c.call("where", c.call("less", c.call("abs", x), 1), exact, plain)
+    return near_zero.log1p(c, c.floats(x))
 
 
 @aten("exp2", "special_exp2")
