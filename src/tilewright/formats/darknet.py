@@ -3,6 +3,7 @@ layers."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -51,6 +52,8 @@ class LAYERTYPE(IntEnum):
     BLANK = 28
 
 
+MOST = 2**31 - 1
+"""The largest integer of an option."""
 SECTIONS = {
     "conv": "convolutional", "deconv": "deconvolutional", "conn": "connected", "max": "maxpool", "avg": "avgpool", "soft": "softmax",
     "lrn": "normalization", "activation": "active", "network": "net", "logistic": "logxent",
@@ -71,13 +74,24 @@ class Section:
         """An option as text."""
         return self.options.get(name, default)
 
-    def whole(self, name: str, default: int = 0) -> int:
-        """An option as an integer."""
-        return int(self._number(name, default))
+    def whole(self, name: str, default: int = 0, least: int | None = None) -> int:
+        """An option as an integer. Raises ModelError for what is none, or is below `least`."""
+        found = self._number(name, default)
+        low = -MOST if least is None else least
+        if not (low <= found <= MOST and found == int(found)):
+            raise self.wrong(name, "an integer of 32 bits" if least is None else f"an integer of {least} or more")
+        return int(found)
 
     def real(self, name: str, default: float = 0.0) -> float:
         """An option as a number."""
         return self._number(name, default)
+
+    def wholes(self, name: str) -> list[int]:
+        """An option as a list of integers."""
+        found = self.numbers(name)
+        if not all(abs(v) <= MOST and v == int(v) for v in found):
+            raise self.wrong(name, "integers with commas between them")
+        return [int(v) for v in found]
 
     def numbers(self, name: str) -> list[float]:
         """An option as a list of numbers, with commas between them."""
@@ -96,7 +110,7 @@ class Section:
     def wrong(self, name: str, wanted: str) -> ModelError:
         """The error for an option of another kind."""
         return ModelError(
-            f"{self.title}, line {self.line}: [{self.kind}] has {name}={self.options[name]}; it must be {wanted}"
+            f"{self.title}, line {self.line}: [{self.kind}] has {name}={self.options.get(name)}; it must be {wanted}"
         )
 
 
@@ -147,9 +161,16 @@ class Weights:
 
     def take(self, *shape: int) -> Array:
         """The next numbers, in this shape. Raises ModelError at the file's end."""
-        count = int(np.prod(shape))
+        count = math.prod(shape)
+        if count > MOST:
+            raise ModelError(f"the configuration asks for {count} weights in one array, more than {MOST}")
         if self.values is None:
-            return np.zeros(shape, np.float32)
+            try:
+                return np.zeros(shape, np.float32)
+            except MemoryError:
+                raise ModelError(
+                    f"the configuration asks for {count} weights in one array, too many for this memory"
+                ) from None
         if self.at + count > len(self.values):
             raise ModelError(
                 f"{self.path}: the configuration asks for {self.at + count} weights or more, but the file has {len(self.values)}."
@@ -197,8 +218,8 @@ class Network:
 
     def __init__(self, title: str, section: Section) -> None:
         self.title, self.section = title, section
-        self.c, self.h, self.w = (section.whole(k) for k in ("channels", "height", "width"))
-        self.inputs = section.whole("inputs", self.c * self.h * self.w)
+        self.c, self.h, self.w = (section.whole(k, least=0) for k in ("channels", "height", "width"))
+        self.inputs = section.whole("inputs", self.c * self.h * self.w, 0)
         self.batch, self.time_steps = section.whole("batch", 1), section.whole("time_steps", 1)
         self.layers: list[Layer] = []
         if self.inputs <= 0:
@@ -221,6 +242,10 @@ def load_network(
     cfg: str | bytes | os.PathLike[str], weights: str | bytes | os.PathLike[str] | None = None, clear: int = 0
 ) -> Network:
     """A network from its configuration and its weights (without a file: zeros). clear: accepted, as in Darknet. Raises ModelError."""
+    if not isinstance(cfg, (str, bytes, os.PathLike)):
+        raise ModelError(f"cfg is a {type(cfg).__name__}; it must be the path of a configuration")
+    if not (weights is None or isinstance(weights, (str, bytes, os.PathLike))):
+        raise ModelError(f"weights is a {type(weights).__name__}; it must be the path of a file of weights, or None")
     path = Path(os.fsdecode(cfg))
     first, *sections = read_sections(path)
     network = Network(str(path), first)
@@ -232,12 +257,45 @@ def load_network(
         if kind is None or kind is LAYERTYPE.NETWORK:
             raise ModelError(f"{path}, line {section.line}: [{section.kind}] is no layer of Darknet that is known")
         layer = Layer(kind, section, shape)
+        check_strides(layer)
         _RULES.get(kind, _same)(network, layer, stream, k)
         if min(layer.shape) <= 0:
             raise ModelError(f"{path}, line {section.line}: the result of [{section.kind}] has the shape {layer.shape}")
         network.layers.append(layer)
         shape = layer.shape
     return network
+
+
+STRIDED = (LAYERTYPE.CONVOLUTIONAL, LAYERTYPE.DECONVOLUTIONAL, LAYERTYPE.LOCAL, LAYERTYPE.MAXPOOL)
+"""Layers with a window that moves by strides."""
+POSITIVE = (
+    "size",
+    "stride",
+    "stride_x",
+    "stride_y",
+    "groups",
+    "filters",
+    "output",
+    "dilation",
+    "crop_height",
+    "crop_width",
+)
+"""Options that count something; all are 1 or more."""
+
+
+def check_strides(layer: Layer) -> None:
+    """Raises ModelError for counts below 1, and for what the layers do not have: different strides of rows and columns."""
+    s = layer.section
+    for name in POSITIVE:
+        if name in s.options:
+            s.whole(name, least=1)
+    across, down = (s.whole(k, s.whole("stride", 1)) for k in ("stride_x", "stride_y"))
+    if layer.type in STRIDED and ("stride_x" in s.options or "stride_y" in s.options):
+        if across != down:
+            raise ModelError(
+                f"{s.title}, line {s.line}: [{s.kind}] has stride_x={across} and stride_y={down}; different strides are not supported"
+            )
+        s.options["stride"] = str(across)
 
 
 Rule = Callable[[Network, Layer, Weights, int], None]
@@ -361,7 +419,13 @@ def _avgpool(network: Network, layer: Layer, stream: Weights, k: int) -> None:
 
 @_rule(LAYERTYPE.CROP)
 def _crop(network: Network, layer: Layer, stream: Weights, k: int) -> None:
-    layer.shape = layer.c, layer.section.whole("crop_height", 1), layer.section.whole("crop_width", 1)
+    s = layer.section
+    rows, columns = s.whole("crop_height", 1), s.whole("crop_width", 1)
+    if rows > layer.h or columns > layer.w:
+        raise ModelError(
+            f"{s.title}, line {s.line}: [crop] takes {rows} rows and {columns} columns of an image of {layer.h} and {layer.w}"
+        )
+    layer.shape = layer.c, rows, columns
 
 
 @_rule(LAYERTYPE.UPSAMPLE)
@@ -384,7 +448,7 @@ def _reorg(network: Network, layer: Layer, stream: Weights, k: int) -> None:
 def sources(network: Network, layer: Layer, k: int) -> list[int]:
     """The numbers of the layers to which layer k refers."""
     key = "layers" if layer.type is LAYERTYPE.ROUTE else "from"
-    found = [int(v) for v in layer.section.numbers(key)]
+    found = layer.section.wholes(key)
     if not found:
         raise ModelError(f"{network.title}, line {layer.section.line}: [{layer.section.kind}] has no option {key!r}")
     for index in found:
@@ -399,7 +463,12 @@ def _route(network: Network, layer: Layer, stream: Weights, k: int) -> None:
         raise ModelError(
             f"{network.title}, line {layer.section.line}: [route] joins layers of different rows and columns: {shapes}"
         )
-    parts = layer.section.whole("groups", 1)
+    parts, which = layer.section.whole("groups", 1), layer.section.whole("group_id")
+    if not 0 <= which < parts or any(s[0] % parts for s in shapes):
+        raise ModelError(
+            f"{network.title}, line {layer.section.line}: [route] takes the group {which} of {parts} groups of"
+            f" {', '.join(str(s[0]) for s in shapes)} channels, which does not exist"
+        )
     layer.shape = sum([s[0] // parts for s in shapes]), *shapes[0][1:]
 
 
@@ -409,6 +478,8 @@ _DETECTORS = (LAYERTYPE.REGION, LAYERTYPE.YOLO)
 @_rule(*_DETECTORS)
 def _boxes(network: Network, layer: Layer, stream: Weights, k: int) -> None:
     s = layer.section
+    if s.real("scale_x_y", 1.0) != 1 or s.whole("new_coords"):
+        raise ModelError(f"{s.title}, line {s.line}: [{s.kind}] has scale_x_y or new_coords, which are not supported")
     coords, classes = s.whole("coords", 4), s.whole("classes", 20)
     masked = s.numbers("mask")
     layer.n = len(masked) if masked else s.whole("num", 1)

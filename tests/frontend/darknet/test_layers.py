@@ -283,3 +283,66 @@ def test_unsupported_layers_are_listed(tmp_path: Path) -> None:
         relay.frontend.from_darknet(str(tmp_path / "other.cfg"))
     with pytest.raises(ModelError, match="net is a list"):
         relay.frontend.from_darknet([])
+
+
+@pytest.mark.parametrize(
+    "section, message",
+    [
+        ("[convolutional]\nsize=inf\n", "size=inf; it must be an integer of 1 or more"),
+        ("[convolutional]\nsize=nan\n", "size=nan; it must be an integer of 1 or more"),
+        ("[convolutional]\nstride=0\n", "stride=0; it must be an integer of 1 or more"),
+        ("[convolutional]\nstride=1.9\n", "stride=1.9; it must be an integer of 1 or more"),
+        ("[convolutional]\ngroups=0\n", "groups=0; it must be an integer of 1 or more"),
+        ("[convolutional]\nfilters=1e12\n", "filters=1e12; it must be an integer of 1 or more"),
+        ("[connected]\noutput=-5\n", "output=-5; it must be an integer of 1 or more"),
+        ("[connected]\noutput=20000000\n", "more than 2147483647"),
+        ("[convolutional]\nstride_x=1\nstride_y=2\n", "stride_x=1 and stride_y=2; different strides are not supported"),
+        ("[maxpool]\nstride=2\nstride_x=1\n", "stride_x=1 and stride_y=2; different strides are not supported"),
+        ("[crop]\ncrop_height=9\ncrop_width=2\n", "takes 9 rows and 2 columns of an image of 8 and 6"),
+        ("[avgpool]\n[route]\nlayers=0.5\n", "layers=0.5; it must be integers"),
+        ("[avgpool]\n[route]\nlayers=0\ngroups=2\ngroup_id=2\n", "takes the group 2 of 2 groups of 4 channels"),
+        ("[avgpool]\n[route]\nlayers=0\ngroups=3\n", "takes the group 0 of 3 groups of 4 channels"),
+        ("[yolo]\nclasses=3\nnum=1\nscale_x_y=1.2\n", "scale_x_y or new_coords, which are not supported"),
+        ("[yolo]\nclasses=3\nnum=1\nnew_coords=1\n", "scale_x_y or new_coords, which are not supported"),
+    ],
+)
+def test_wrong_options(section: str, message: str, tmp_path: Path) -> None:
+    files = reference.write(tmp_path, NET.format(c=4, h=8, w=6) + section, np.zeros(0))
+    with pytest.raises(ModelError, match=message):
+        load_network(files[0])
+
+
+def test_equal_strides_by_axis(tmp_path: Path) -> None:
+    w, b = random(6, 4, 3, 3), random(6)
+    section = "[convolutional]\nfilters=6\nsize=3\nstride_x=2\nstride_y=2\nactivation=linear\n"
+    check(tmp_path, section, reference.conv(X, w, b, 2, 0), b, w)
+    check(tmp_path, "[maxpool]\nsize=2\nstride_x=2\nstride_y=2\n", reference.maxpool(X, 2, 2, 1))
+
+
+def test_states_of_a_batch(tmp_path: Path) -> None:
+    w = [(random(5), random(5, 5 if k < 3 else 7)) for k in range(6)]
+    cfg = "[net]\ninputs=7\n\n[gru]\noutput=5\ntanh=1\n"
+    files = reference.write(tmp_path, cfg, np.concatenate([np.concatenate([b, v.reshape(-1)]) for b, v in w]))
+    mod, params = relay.frontend.from_darknet(load_network(*files), shape=(2, 7))
+    assert params["gru0_state"].shape == (2, 5)
+    x, h = random(2, 7), random(2, 5)
+    out, state = relay.create_executor("graph", mod).evaluate()(x, **{**params, "gru0_state": h})
+    wanted, *_ = recurrent_step("gru", w, x, h, h)
+    for got in (out, state):
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ModelError, match="channels=-3; it must be an integer of 0 or more"):
+        load_network(reference.write(tmp_path, "[net]\nchannels=-3\n", np.zeros(0))[0])
+    with pytest.raises(OpNotImplemented, match="the batch, which its state has too"):
+        relay.frontend.from_darknet(load_network(*reference.write(tmp_path, cfg, np.zeros(300))), shape=(-1, 7))
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cfg is a NoneType"):
+        load_network(None)  # type: ignore[arg-type]
+    net = load_network(reference.write(tmp_path, NET.format(c=4, h=8, w=6) + "[avgpool]\n", np.zeros(0))[0])
+    for dtype in ("int8", np.float32, {"other": "float32"}):
+        with pytest.raises(ModelError, match="it must be one of float16, float32, float64"):
+            relay.frontend.from_darknet(net, dtype=dtype)  # type: ignore[arg-type]
+    for shape in (5, "abcd", (1.5, 4, 8, 6)):
+        with pytest.raises(ModelError, match="shape gives "):
+            relay.frontend.from_darknet(net, shape=shape)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from tilewright.formats.darknet import LAYERTYPE, Layer, Network, load_network
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.listed import ListedImporter
+from tilewright.relay.frontend.common.names import checked_shapes
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.darknet.layers import REASONS, LayerNode, converters
 from tilewright.support.collection import paused_collection
@@ -19,6 +20,8 @@ from tilewright.support.errors import ModelError
 
 DATA = "data"
 """The name of the input."""
+FLOATS = ("float16", "float32", "float64")
+"""Types of the input and the weights."""
 
 
 @paused_collection()
@@ -46,8 +49,19 @@ def from_darknet(
                 " a configuration"
             )
         net = load_network(net, weights_beside(os.fspath(net)))
+    check_arguments(net, shape, dtype)
     with guarded(net.title, "Copy the files again"):
         return DarknetImporter(net, dtype).run(shape)
+
+
+def check_arguments(net: Network, shape: Any, dtype: Any) -> None:
+    """Raises ModelError for a user's shape or dtype that is none."""
+    if not isinstance(dtype, str) or dtype not in FLOATS:
+        raise ModelError(
+            f"{net.title}: dtype is {dtype!r}; it must be one of {', '.join(FLOATS)}, the type of the weights"
+        )
+    if shape is not None:
+        checked_shapes(net.title, "shape", shape if isinstance(shape, Mapping) else {DATA: shape})
 
 
 def weights_beside(cfg: str) -> str:

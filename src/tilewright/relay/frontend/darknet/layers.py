@@ -144,10 +144,8 @@ def _convolutional(c: LayerNode, x: Value) -> Value:
     layer, s = c.layer, c.layer.section
     if s.whole("binary") or s.whole("xnor"):
         raise OpNotImplemented("its weights are single bits (binary, xnor)")
-    if s.whole("antialiasing") or s.whole("stride_x", s.whole("stride", 1)) != s.whole(
-        "stride_y", s.whole("stride", 1)
-    ):
-        raise OpNotImplemented("it has antialiasing, or different strides of rows and columns")
+    if s.whole("antialiasing"):
+        raise OpNotImplemented("it has antialiasing")
     kernel, bias = normalised(layer.weights)
     size, stride, pad = s.whole("size", 1), s.whole("stride", 1), padding_of(layer)
     out = c.call(
@@ -217,12 +215,13 @@ def _batchnorm(c: LayerNode, x: Value) -> Value:
 # ---- recurrent layers
 
 
-def _state(c: LayerNode, suffix: str = "state") -> Value:
+def _state(c: LayerNode, x: Value, suffix: str = "state") -> Value:
     """A state from the last step, zero at first."""
     if c.walk.net.time_steps > 1 or c.layer.section.whole("time_steps", 1) > 1:
         raise OpNotImplemented("its network runs several steps at once; write time_steps=1 in [net]")
     name = f"{c.name}_{suffix}"
-    return c.home.weight(name, np.zeros((1, c.layer.n), c.walk.dtype))
+    (batch,) = c.static([x.shape[0]], "the batch, which its state has too")
+    return c.home.weight(name, np.zeros((batch, c.layer.n), c.walk.dtype))
 
 
 def _kept(c: LayerNode, value: Value, suffix: str = "state") -> Value:
@@ -234,7 +233,7 @@ def _kept(c: LayerNode, value: Value, suffix: str = "state") -> Value:
 @converters.of("rnn")
 def _rnn(c: LayerNode, x: Value) -> Value:
     inner = c.layer.inner
-    state = _state(c)
+    state = _state(c, x)
 
     def part(name: str, given: Value) -> Value:
         return activated(c, _dense(c, given, inner[name], f"{name}_"), "logistic")
@@ -247,7 +246,7 @@ def _rnn(c: LayerNode, x: Value) -> Value:
 
 @converters.of("gru")
 def _gru(c: LayerNode, x: Value) -> Value:
-    inner, state, x = c.layer.inner, _state(c), c.flat(x)
+    inner, state, x = c.layer.inner, _state(c, x), c.flat(x)
 
     def sums(name: str, given: Value) -> Value:
         return c.call(
@@ -262,7 +261,7 @@ def _gru(c: LayerNode, x: Value) -> Value:
 
 @converters.of("lstm")
 def _lstm(c: LayerNode, x: Value) -> Value:
-    inner, state, cell, x = c.layer.inner, _state(c), _state(c, "cell"), c.flat(x)
+    inner, state, cell, x = c.layer.inner, _state(c, x), _state(c, x, "cell"), c.flat(x)
 
     def sums(name: str) -> Value:
         return c.call(
