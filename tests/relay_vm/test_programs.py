@@ -237,3 +237,13 @@ def test_a_function_as_result() -> None:
     other = VirtualMachine(compile(mod, "llvm"), runtime.cpu())
     with pytest.raises(ValueError, match="belongs to another program"):
         other.invoke_closure(add, y)
+
+
+def test_primitive_function_bound_by_a_let() -> None:
+    """With a constant in it, and called twice, once with the result of the other call."""
+    ones = np.ones((2, 3), "float32")
+    p, x, f = relay.var("p", shape=(2, 3)), relay.var("x", shape=(2, 3)), relay.var("f")
+    primitive = relay.Function([p], p + relay.const(ones)).with_attr("Primitive", 1)
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Let(f, primitive, f(f(x)))))
+    found = VirtualMachine(compile(mod, "llvm"), runtime.cpu()).invoke("main", as_value(ones))
+    np.testing.assert_array_equal(found.numpy(), ones * 3)

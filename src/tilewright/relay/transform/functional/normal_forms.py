@@ -136,7 +136,7 @@ class _Anf:
         """The atom of a let's body. Its bindings are added to this scope."""
         body: Expr = e
         while isinstance(body, Let):
-            if isinstance(body.value, Function) and self.find(body.value) is None:
+            if isinstance(body.value, Function) and not body.value.is_primitive and self.find(body.value) is None:
                 self.lets.append((body.var, self.value(body.value)))
                 self.names[body.value] = body.var
             else:
