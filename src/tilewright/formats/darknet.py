@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.formats.files import readable
 from tilewright.support.errors import ModelError
 
 Array = np.ndarray
@@ -117,10 +118,8 @@ class Section:
 def read_sections(path: Path) -> list[Section]:
     """The sections of a configuration in order. Raises ModelError for a line that is neither a section nor an option."""
     found: list[Section] = []
-    try:
+    with readable(path):
         lines = path.read_text(errors="replace").splitlines()
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}") from error
     for number, raw in enumerate(lines, 1):
         line = "".join(raw.split())
         if not line or line[0] in "#;":
@@ -146,10 +145,8 @@ class Weights:
         self.values: Array | None = None
         if path is None:
             return
-        try:
+        with readable(path):
             raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
-        except OSError as error:
-            raise ModelError(f"{path}: {error.strerror}") from error
         if len(raw) < 16:
             raise ModelError(f"{path}: the file has {len(raw)} bytes; the header of a file of weights has 16 or more")
         major, minor, _ = (int(v) for v in raw[:12].view("<i4"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.formats.files import readable
 from tilewright.support.errors import ModelError
 
 LIST = 0x112
@@ -37,10 +37,8 @@ class _Reader:
 
 def load_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays of a file by name. Raises ModelError for a file of another kind, and for sparse arrays."""
-    try:
-        reader = _Reader(Path(path).read_bytes())
-    except OSError as error:
-        raise ModelError(f"{os.fspath(path)}: {error.strerror}") from error
+    with readable(path) as file:
+        reader = _Reader(file.read_bytes())
     try:
         if reader.take("Q") != LIST:
             raise ModelError(f"{os.fspath(path)}: this is no file of MXNet's arrays")

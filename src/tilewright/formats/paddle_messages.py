@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from tilewright.formats.files import readable
 from tilewright.formats.protobuf import message_class
 from tilewright.support.errors import ModelError
 
@@ -82,10 +82,8 @@ def attributes(op: Message) -> dict[str, Any]:
 
 def load_tensors(path: str | os.PathLike[str], names: list[str]) -> dict[str, np.ndarray]:
     """The tensors of a file of parameters, which has them in the order of these names. Raises ModelError for a file that does not."""
-    try:
-        data = memoryview(Path(path).read_bytes())
-    except OSError as error:
-        raise ModelError(f"{os.fspath(path)}: {error.strerror}") from error
+    with readable(path) as file:
+        data = memoryview(file.read_bytes())
     found: dict[str, np.ndarray] = {}
     at = 0
     try:
@@ -95,6 +93,10 @@ def load_tensors(path: str | os.PathLike[str], names: list[str]) -> dict[str, np
         raise ModelError(
             f"{os.fspath(path)}: the tensor {name!r} cannot be read: the file is cut off, or of another model ({error})"
         ) from error
+    if at != len(data):
+        raise ModelError(
+            f"{os.fspath(path)}: {len(data) - at} bytes follow the last tensor: the file is of another model"
+        )
     return found
 
 
@@ -105,6 +107,8 @@ def _tensor(data: memoryview, at: int) -> tuple[np.ndarray, int]:
     for _ in range(levels):
         (size,) = struct.unpack_from("<Q", data, at)
         at += 8 + size
+        if at > len(data):
+            raise ValueError("it ends too early")
     _, size = struct.unpack_from("<Ii", data, at)
     at += 8
     desc = message("TensorDesc")()

@@ -287,6 +287,31 @@ def test_batches_of_matrices_broadcast() -> None:
         check("BatchMatMul", [random(2, 3, 4), random(1, 4, 5)], random(2, 3, 5))
 
 
+def test_numbers_that_a_type_has() -> None:
+    whole, wide = np.array([-5, 0, 7], "int32"), np.array([-1e300, 0.0, 1e300])
+    check("Clip", [whole], whole)
+    check("Clip", [whole], np.maximum(whole, -1), min=-1.0)
+    check("Clip", [wide], np.minimum(wide, 1), max=1.0)
+    check("Scale", [whole], whole * 2, scale=2.0)
+    for kind, given in {"Scale": {"scale": 0.5}, "Clip": {"min": 0.5}, "Pow": {"exponent": 1e20}}.items():
+        with pytest.raises(OpNotImplemented, match="but its input has elements of int32"):
+            check(kind, [whole], whole, **given)
+
+
+def test_inputs_and_paths_in_messages() -> None:
+    empty = message("NetDef")()
+    with pytest.raises(ModelError, match=r"Add 'y0': its input number 2 \(b\) is missing"):
+        check("Add", [A], A)
+    with pytest.raises(ModelError, match="Relu 'y0': it has 2 inputs, but takes 1"):
+        check("Relu", [A, B], A)
+    with pytest.raises(ModelError, match="init_net: .*embedded null byte"):
+        relay.frontend.from_caffe2("a\0b", empty)
+    with pytest.raises(ModelError, match="embedded null byte"):
+        relay.frontend.from_coreml("a\0b")
+    with pytest.raises(ModelError, match="embedded null byte"):
+        relay.frontend.from_paddle("a\0b")
+
+
 def test_sizes_of_parts_fit() -> None:
     check("Split", [A], list(np.split(A, 5, 1)), axis=1)
     with pytest.raises(ModelError, match="Split 'y0': it splits axis 0, of the extent 4, into parts of 1, 1, 5"):

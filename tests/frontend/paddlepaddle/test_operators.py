@@ -127,7 +127,7 @@ UNARY: dict[str, Any] = {
     "relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh, "exp": np.exp, "log": np.log,
     "log2": np.log2, "log10": np.log10, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs, "floor": np.floor,
     "ceil": np.ceil,
-    "round": np.round, "sin": np.sin,
+    "round": lambda x: np.trunc(x + np.copysign(0.5, x)), "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "erf": lambda x: torched(torch.erf, x), "sign": np.sign, "isnan_v2": np.isnan, "isinf_v2": np.isinf,
     "isfinite_v2": np.isfinite, "square": np.square, "reciprocal": lambda x: 1 / x, "relu6": lambda x: np.clip(x, 0, 6),
@@ -150,6 +150,27 @@ def test_unary(check: Any, kind: str) -> None:
         else A
     )
     check(kind, {"X": x}, UNARY[kind](x))
+
+
+def test_halves_and_dilations(check: Any) -> None:
+    halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, -0.2, np.inf, 8388609.0], "float32")
+    check("round", {"X": halves}, np.array([-3, -2, -1, 1, 2, 3, 0, 0, np.inf, 8388609.0], "float32"))
+    weight = random(3, 4, 3, 3)
+    wanted = torched(functional.conv2d, X, weight, padding=1)
+    attrs = {"strides": [1, 1], "paddings": [0, 0], "dilations": [2, 2], "padding_algorithm": "SAME", "groups": 1}
+    check("conv2d", {"Input": X}, {"Output": wanted}, {"Filter": weight}, **attrs)
+
+
+def test_files_of_parameters(tmp_path: Path) -> None:
+    given = {"X": [("x", A, False)], "Y": [("w", A, True)]}
+    path = write(tmp_path / "long", program("elementwise_add", given, {"Out": ["y"]}, {}), {"w": A})
+    file = tmp_path / "long.pdiparams"
+    file.write_bytes(file.read_bytes() + b"abc")
+    with pytest.raises(ModelError, match="3 bytes follow the last tensor"):
+        relay.frontend.from_paddle(path)
+    file.write_bytes(b"\xff" * 400)
+    with pytest.raises(ModelError, match="the tensor 'w' cannot be read"):
+        relay.frontend.from_paddle(path)
 
 
 def test_binary(check: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.formats.caffe2_messages import Message, filled, message
+from tilewright.formats.files import readable
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.caffe2.node import OperatorNode, converters
 from tilewright.relay.frontend.common.damage import guarded
@@ -73,10 +73,8 @@ def from_caffe2(
 def opened(net: Any, argument: str) -> Message:
     """A network as a message. Raises ModelError for what is none."""
     if isinstance(net, (str, os.PathLike)):
-        try:
-            net = Path(net).read_bytes()
-        except OSError as error:
-            raise ModelError(f"{argument}: {os.fspath(error.filename)}: {error.strerror}") from error
+        with readable(net, f"{argument}: ") as file:
+            net = file.read_bytes()
     if hasattr(net, "SerializeToString"):
         net = net.SerializeToString()
     if not isinstance(net, bytes):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.formats.caffe2_messages import Message, arguments
+from tilewright.node.field_values import numpy_dtype
 from tilewright.relay.frontend.common.listed import Converters, ListedImporter, ListedNode
 from tilewright.relay.frontend.common.value import Value
+from tilewright.support.errors import OpNotImplemented
 
 converters = Converters()
 """Converters by Caffe2's names of operators: f(node, *inputs)."""
@@ -29,6 +33,15 @@ class OperatorNode(ListedNode):
     def real(self, name: str, default: float = 0.0) -> float:
         """An argument as a number."""
         return float(self.given.get(name, default))
+
+    def number(self, value: Any, dtype: str) -> Value:
+        """A constant without axes. Raises OpNotImplemented for a number that an integer type does not have."""
+        kind = numpy_dtype(dtype)
+        if isinstance(value, float) and kind.kind in "iu":
+            info = np.iinfo(kind)
+            if not value.is_integer() or not info.min <= value <= info.max:
+                raise OpNotImplemented(f"it computes with {value}, but its input has elements of {dtype}")
+        return super().number(value, dtype)
 
     def text(self, name: str, default: str = "") -> str:
         """An argument as text."""

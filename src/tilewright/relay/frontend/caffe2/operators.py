@@ -78,8 +78,9 @@ def _scale(c: OperatorNode, x: Value) -> Value:
 
 @converters.of("Clip")
 def _clip(c: OperatorNode, x: Value) -> Value:
-    largest = float(np.finfo("float32").max)
-    return c.call("clip", x, a_min=c.real("min", -largest), a_max=c.real("max", largest))
+    for name, key in (("min", "maximum"), ("max", "minimum")):
+        x = c.call(key, x, c.real(name)) if name in c.given else x
+    return x
 
 
 @converters.of("Cast")

@@ -4,6 +4,7 @@ error with all that is not supported."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,9 @@ class ListedImporter:
         """What the converter of a node makes; None if it is not supported, which is recorded."""
         where = f"{node.kind} {node.name!r}"
         try:
-            found = self.converters[node.kind](node, *inputs)
+            converter = self.converters[node.kind]
+            need_inputs(converter, len(inputs))
+            found = converter(node, *inputs)
             for value in as_values(list(found.values()) if isinstance(found, Mapping) else found):
                 if value.array is None:
                     value.type  # noqa: B018  (types that do not fit are this node's error)
@@ -160,7 +163,7 @@ class ListedImporter:
             raise DiagnosticError(f"{self.title}: {where}: {finding_of(error, node.name)}") from None
         except DAMAGE as error:
             raise ModelError(
-                f"{self.title}: {where} does not have the attributes, inputs or weights that such a {self.noun} has ({said(error)})"
+                f"{self.title}: {where} does not have the attributes, inputs or weights that its kind needs ({said(error)})"
             ) from error
 
     def read(self, name: str, reader: str) -> Any:
@@ -178,6 +181,16 @@ class ListedImporter:
             raise ModelError(f"{self.title}: the model has no outputs")
         params = [*self.inputs, *self.weights.values()]
         return module_of(self.title, params, [v.expr for v in results], names)
+
+
+def need_inputs(converter: Converter, count: int) -> None:
+    """Raises ModelError if a converter takes more inputs than a node has, or fewer."""
+    after_node = list(signature(converter).parameters.values())[1:]
+    places = [p for p in after_node if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(places) > count and places[count].default is Parameter.empty:
+        raise ModelError(f"its input number {count + 1} ({places[count].name}) is missing")
+    if count > len(places) and not any([p.kind is p.VAR_POSITIONAL for p in after_node]):
+        raise ModelError(f"it has {count} inputs, but takes {len(places)}")
 
 
 def refuse(what: str) -> OpNotImplemented:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.formats.coreml_messages import OTHER_MODELS, Message, layer_of, message, unknown_fields
+from tilewright.formats.files import readable
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.damage import guarded
@@ -57,10 +57,8 @@ def opened(model: Any) -> tuple[Message, str]:
     title = "the model"
     if isinstance(model, (str, os.PathLike)):
         title = os.fspath(model)
-        try:
-            model = Path(model).read_bytes()
-        except OSError as error:
-            raise ModelError(f"{title}: {error.strerror}") from error
+        with readable(model) as file:
+            model = file.read_bytes()
     if hasattr(model, "get_spec"):
         model = model.get_spec()
     if hasattr(model, "SerializeToString"):

@@ -6,11 +6,11 @@ import importlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.formats.files import readable
 from tilewright.formats.mxnet_arrays import load_arrays
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
@@ -71,9 +71,8 @@ def opened(symbol: Any) -> tuple[str, str, dict[str, np.ndarray]]:
         return symbol, "the symbol", {}
     if isinstance(symbol, (str, os.PathLike)):
         try:
-            return Path(symbol).read_text(), os.fspath(symbol), {}
-        except OSError as error:
-            raise ModelError(f"{os.fspath(symbol)}: {error.strerror}") from error
+            with readable(symbol) as file:
+                return file.read_text(), os.fspath(symbol), {}
         except UnicodeDecodeError:
             raise ModelError(f"{os.fspath(symbol)}: this is no file of a symbol (JSON)") from None
     raise ModelError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.formats.files import readable
 from tilewright.formats.paddle_messages import TENSOR, Message, load_tensors, message, type_name
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
@@ -53,10 +54,9 @@ def opened(given: Any, scope: Any) -> tuple[Message, dict[str, np.ndarray], str]
     if isinstance(given, (str, os.PathLike)):
         title = os.fspath(given)
         path = Path(title if title.endswith(".pdmodel") else f"{title}.pdmodel")
-        try:
-            program = parsed(path.read_bytes(), title)
-        except OSError as error:
-            raise ModelError(f"{path}: {error.strerror}") from error
+        with readable(path):
+            data = path.read_bytes()
+        program = parsed(data, title)
         names = sorted([v.name for b in program.blocks for v in b.vars if v.persistable and v.type.type == TENSOR])
         beside = path.with_suffix(".pdiparams")
         return program, load_tensors(beside, names) if names else {}, title

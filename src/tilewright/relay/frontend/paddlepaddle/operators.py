@@ -15,7 +15,7 @@ from tilewright.support.errors import OpNotImplemented
 
 UNARY = {
     "relu": "nn.relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "sqrt": "sqrt",
-    "rsqrt": "rsqrt", "abs": "abs", "floor": "floor", "ceil": "ceil", "round": "round", "sin": "sin", "cos": "cos", "tan": "tan",
+    "rsqrt": "rsqrt", "abs": "abs", "floor": "floor", "ceil": "ceil", "sin": "sin", "cos": "cos", "tan": "tan",
     "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "erf": "erf", "sign": "sign",
     "logical_not": "logical_not", "isnan_v2": "isnan", "isinf_v2": "isinf", "isfinite_v2": "isfinite",
 }  # fmt: skip
@@ -31,6 +31,15 @@ BINARY = {
 @paddle_op(*UNARY)
 def _unary(c: ProgramOp) -> Value:
     return c.call(UNARY[c.kind], c.one())
+
+
+@paddle_op("round")
+def _round(c: ProgramOp) -> Value:
+    # Halves go away from zero. The part after the point is exact, while x + 0.5 may be rounded itself.
+    x = c.one()
+    whole = c.call("trunc", x)
+    beyond = c.call("greater_equal", c.call("abs", c.call("subtract", x, whole)), 0.5)
+    return c.call("where", beyond, c.call("add", whole, c.call("sign", x)), whole)
 
 
 @paddle_op(*BINARY)
@@ -249,7 +258,10 @@ def _conv(c: ProgramOp) -> Value:
     space = "HW" if axes == 2 else "DHW"
     kernel = c.static(weight.shape[2:], "the size of its kernel")
     (filters,) = c.static([weight.shape[0]], "the number of its filters")
-    strides, dilation = c.ints("strides"), c.ints("dilations", [1] * axes)
+    strides = c.ints("strides")
+    # PaddlePaddle ignores dilations where it computes the padding for extents that stay.
+    same = c.text("padding_algorithm", "EXPLICIT") == "SAME"
+    dilation = [1] * axes if same else c.ints("dilations", [1] * axes)
     pads = window_padding(c, x, kernel, strides, dilation, 1 if last else 2)
     out = c.call(
         f"nn.conv{axes}d", x, weight, strides=tuple(strides), padding=tuple(pads),
