@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import subprocess
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_size_t, c_uint8, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from tilewright.micro.device_runtime import WARNINGS, source_folder
+from tilewright.micro.templates.program import ORDERED
+from tilewright.runtime.dtype import parse_dtype
 from tilewright.runtime.linking.c_source import compiler_command
 
 PORTABLE = ("runtime.c", "pages.c", "graph.c", "platform.c", "silent.c")
@@ -198,3 +203,58 @@ def test_sources_include_nothing_but_string_h() -> None:
         '"tilewright/micro_serial.h"',
         '"tilewright/micro_session.h"',
     }
+
+
+class ModelValue(Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("dtype", ctypes.c_char_p), ("data", c_void_p), ("shape", POINTER(ctypes.c_int64)), ("rank", c_int32),
+        ("code", c_uint8), ("bits", c_uint8), ("lanes", ctypes.c_uint16),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place_of_the_largest(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`largest` of the program without a client, which has no client that could compare the whole output."""
+    root, out = source_folder(), tmp_path_factory.mktemp("standalone") / "largest.so"
+    source = out.with_suffix(".c")
+    source.write_text(
+        '#include "standalone.c"\nsize_t place(const struct tw_model_value* value) { return largest(value); }\n'
+    )
+    command = [
+        *compiler_command("c"), *WARNINGS, "-Wno-missing-prototypes", "-O2", "-fPIC", "-shared", f"-I{root / 'include'}",
+        f"-I{root / 'src'}", str(source), str(root / "src" / "runtime.c"), "-o", str(out),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    found = ctypes.CDLL(str(out), mode=ctypes.RTLD_LOCAL | os.RTLD_LAZY).place
+    found.restype = c_size_t
+
+    def place(values: np.ndarray[Any, Any], dtype: str) -> int:
+        shape = (ctypes.c_int64 * 1)(len(values))
+        return int(found(ctypes.byref(ModelValue(b"y", b"", values.ctypes.data, shape, 1, *parse_dtype(dtype)))))
+
+    return place
+
+
+@pytest.mark.parametrize("dtype", sorted(ORDERED))
+def test_the_largest_element(place_of_the_largest: Any, dtype: str) -> None:
+    numpy = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    kinds: list[list[Any]] = [[1, 0, 3, 2], [0, 0], [1, 1], [3]]
+    if numpy.kind not in "ub":
+        kinds += [[-3, -1, -2], [-1, 0, -2], [-2, 1]]
+    if numpy.kind in "iu":
+        low, high = np.iinfo(numpy).min, np.iinfo(numpy).max
+        kinds += [[high - 1, high], [low, low + 1, low], [high // 2, high // 2 + 1], [low, high, 0]]
+    elif numpy.kind != "b":
+        kinds += [[1, 0.5, 3, 2], [0.1, 3, 2, 1], [-0.0, 0.0], [0.0, -0.0], [-np.inf, -1], [1, np.inf], [1e-7, 2e-7]]
+        kinds += [[1, np.nan, np.inf], [-np.nan, 1], [np.nan, np.nan]]
+    rng = np.random.default_rng(7)
+    bits = rng.integers(0, 256, (50, 24 * numpy.itemsize), "uint8")
+    with np.errstate(over="ignore", under="ignore"):
+        rows = [np.array(v, numpy if numpy.kind in "iub" else "float64").astype(numpy) for v in kinds]
+    rows += [row.astype(bool) if numpy.kind == "b" else row.view(numpy) for row in bits]
+    for values in rows:
+        # NumPy's own order of 16 bits of bfloat16 is not sure to know NaN; float64 holds all of the floating point types.
+        with np.errstate(invalid="ignore"):
+            wide = values if numpy.kind in "iub" else values.astype("float64")
+        assert place_of_the_largest(values, dtype) == int(wide.argmax()), values

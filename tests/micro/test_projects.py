@@ -198,6 +198,11 @@ def test_what_is_no_firmware_without_a_client(tmp_path: Path) -> None:
         micro.generate_project(template, exp_plus_and_asks(target), tmp_path / "functions", standalone)
     mod, weights = network()
     lib = relay.build(mod, target, params=weights, executor=relay.backend.Executor("aot"))
+    x = relay.var("x", shape=(4,), dtype="float32")
+    bytes_of = relay.Function([x], relay.cast(x, "e4m3_float8"))
+    byte = relay.build(tvm.IRModule.from_expr(bytes_of), target, executor=relay.backend.Executor("aot"))
+    with pytest.raises(server.ServerError, match="largest element of the first output, which is of type .*cast it to"):
+        micro.generate_project(template, byte, tmp_path / "byte", standalone)
     with pytest.raises(
         server.ServerError, match="'project_type' is one of host_driven, aot_standalone, but was given 'demo'"
     ):

@@ -6,7 +6,7 @@
 #define END '%'
 #define LONGEST 80u
 
-enum { UINT = 1, FLOAT = 2 }; /* DLPack's codes; others are signed integers */
+enum { INT = 0, UINT = 1, FLOAT = 2 }; /* DLPack's codes; what else is read is bfloat16 */
 
 static void say(struct tw_text* text) {
   static const uint8_t newline = '\n';
@@ -48,35 +48,49 @@ static size_t elements(const struct tw_model_value* value) {
   return count;
 }
 
-/* An element of an integer type. */
-static int64_t whole(const struct tw_model_value* value, size_t k) {
-  const void* data = value->data;
-  if (value->code == UINT) {
-    switch (value->bits) {
-      case 8: return ((const uint8_t*)data)[k];
-      case 16: return ((const uint16_t*)data)[k];
-      default: return ((const uint32_t*)data)[k];
-    }
+/* The bytes of an element; bool has one. */
+static size_t element_bytes(const struct tw_model_value* value) { return ((size_t)value->bits * value->lanes + 7u) / 8u; }
+
+/* The bits of an element, above which there are zeros. */
+static uint64_t bits_of(const struct tw_model_value* value, size_t k) {
+  size_t size = element_bytes(value);
+  const uint8_t* from = (const uint8_t*)value->data + k * size;
+  uint8_t one;
+  uint16_t two;
+  uint32_t four;
+  uint64_t eight;
+  switch (size) {
+    case 1: memcpy(&one, from, sizeof one); return one;
+    case 2: memcpy(&two, from, sizeof two); return two;
+    case 4: memcpy(&four, from, sizeof four); return four;
+    default: memcpy(&eight, from, sizeof eight); return eight;
   }
-  switch (value->bits) {
-    case 8: return ((const int8_t*)data)[k];
-    case 16: return ((const int16_t*)data)[k];
-    case 32: return ((const int32_t*)data)[k];
-    default: return ((const int64_t*)data)[k];
-  }
+}
+
+/* The bits of infinity. Those of NaN are larger. */
+static uint64_t infinity(const struct tw_model_value* value) {
+  if (value->bits == 64) return (uint64_t)0x7ff << 52;
+  if (value->bits == 32) return (uint64_t)0xff << 23;
+  return value->code == FLOAT ? (uint64_t)0x1f << 10 : (uint64_t)0xff << 7;
+}
+
+/* A number in the order of the elements, the same for the two zeros. No element is above NaN. */
+static uint64_t order(const struct tw_model_value* value, size_t k) {
+  const uint64_t middle = (uint64_t)1 << 63;
+  uint64_t bits = bits_of(value, k), sign, size;
+  if (value->code == UINT) return bits;
+  sign = (uint64_t)1 << (value->bits - 1u);
+  if (value->code == INT) return middle - (bits & sign) + (bits & (sign - 1u));
+  size = bits & (sign - 1u);
+  if (size > infinity(value)) return UINT64_MAX;
+  return bits & sign ? middle - size : middle + size;
 }
 
 /* The place of the largest element, the first of those that are. */
 static size_t largest(const struct tw_model_value* value) {
   size_t count = elements(value), best = 0, k;
-  for (k = 1; k < count; ++k) {
-    if (value->code == FLOAT) {
-      const float* x = (const float*)value->data;
-      if (x[k] > x[best]) best = k;
-    } else if (whole(value, k) > whole(value, best)) {
-      best = k;
-    }
-  }
+  for (k = 1; k < count; ++k)
+    if (order(value, k) > order(value, best)) best = k;
   return best;
 }
 
@@ -86,7 +100,7 @@ static void infer(const struct tw_model* model, const void* const* given) {
   int32_t k, status;
   for (k = 0; k < model->inputs; ++k) {
     const struct tw_model_value* input = &model->values[k];
-    size_t size = elements(input) * ((size_t)input->bits / 8u) * input->lanes;
+    size_t size = elements(input) * element_bytes(input);
     if (given[k] != 0) memcpy(input->data, given[k], size);
     else memset(input->data, 0, size);
   }

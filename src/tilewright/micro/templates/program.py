@@ -23,6 +23,11 @@ INPUT_DATA = "input_data.h"
 """The header with the values of the first input of a program without a client: an array `input_data`."""
 REGISTERS = b"TVMBackendRegisterSystemLibSymbol"
 """What the file of a system library calls that tells the runtime of its functions. Firmware has tables of them instead."""
+ORDERED = frozenset(
+    [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    + ["bool", "float16", "bfloat16", "float32", "float64"]
+)
+"""The types of outputs of which a program without a client tells the largest element (`native/c99/src/standalone.c`)."""
 
 
 class Program(NamedTuple):
@@ -38,7 +43,8 @@ class Program(NamedTuple):
 def read_program(package: str | os.PathLike[str], standalone: bool = False, given: str = "") -> Program:
     """The program of a package. standalone: without a client; given: the path by which it includes INPUT_DATA, "" where there is none.
 
-    Raises MicroError for packages of several models, of none for a program without a client, and TVMError for those of another version.
+    Raises MicroError for packages of several models, of none for a program without a client, or of one whose first output it has no order
+    for, and TVMError for those of another version.
     """
     metadata = package_metadata(package)
     if metadata is None:
@@ -75,6 +81,12 @@ def read_program(package: str | os.PathLike[str], standalone: bool = False, give
         if not model:
             raise MicroError(
                 f"{os.fspath(package)}: a program without a client runs a model that was compiled ahead of time, and the package has none"
+            )
+        dtype = _models(modules, found)[0]["outputs"][0]["dtype"]
+        if dtype not in ORDERED:
+            raise MicroError(
+                f"{os.fspath(package)}: a program without a client tells the largest element of the first output, which is of type {dtype};"
+                f" cast it to one of {', '.join(sorted(ORDERED))}"
             )
         text = _standalone(model, sum([len(m["inputs"]) for m in _models(modules, found)]), given)
     else:
