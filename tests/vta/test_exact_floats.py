@@ -97,6 +97,34 @@ def test_half_way_between_numbers() -> None:
             lambda x, rng: upward(floats(relay.left_shift(product(x, rng), relay.const(6)), 2.0**-9)),
             "may be more than 24 bits",
         ),
+        *[
+            (
+                lambda x, rng, v=v: upward(relay.add(floats(product(x, rng), 2.0**-9), relay.const(np.float32(v)))),
+                reason,
+            )
+            for v, reason in {
+                1e30: "add is computed in float32, with 1e+30, which is no number of 32 bits",
+                -1e25: "add is computed in float32, with -1e+25, which is no number of 32 bits",
+                2.0**31: "add is computed in float32, with 2.14748e+09, which is no number of 32 bits",
+                np.inf: "add is computed in float32, with inf, which is no number of 32 bits",
+                np.nan: "add is computed in float32, with nan, which is no number of 32 bits",
+            }.items()
+        ],
+        *[
+            (
+                lambda x, rng, v=v: upward(floats(product(x, rng), v)),
+                "multiply is computed in float32, by what is no power",
+            )
+            for v in (np.inf, np.nan, 0.0)
+        ],
+        (
+            lambda x, rng: upward(relay.maximum(floats(product(x, rng), 2.0**-9), relay.const(np.float32(np.nan)))),
+            "maximum bounds float32 by NaN",
+        ),
+        (
+            lambda x, rng: upward(relay.minimum(floats(product(x, rng), 2.0**-9), relay.const(np.float32(np.nan)))),
+            "minimum bounds float32 by NaN",
+        ),
         (lambda x, rng: relay.exp(floats(product(x, rng), 2.0**-9)), "exp is computed in float32"),
     ],
 )

@@ -69,7 +69,11 @@ def _checked(x: Exact, e: Expr) -> Exact:
 def _number(e: Expr) -> float | None:
     """The one number that a constant holds."""
     value = constant_of(e)
-    if value is None or value.size == 0 or (value != value.reshape(-1)[0]).any():
+    if (
+        value is None
+        or value.size == 0
+        or not np.array_equal(value, np.full_like(value, value.reshape(-1)[0]), equal_nan=True)
+    ):
         return None
     return float(value.reshape(-1)[0])
 
@@ -112,7 +116,10 @@ def _sum(kernel: Kernel, e: Call) -> Exact:
         total = op("add")(left.value, right.value)
         return Exact(left._replace(value=total, low=left.low + right.low, high=left.high + right.high), bits)
     x = _exact(kernel, e.args[0 if b is not None else 1])
-    numerator, denominator = float(b if b is not None else a).as_integer_ratio()  # type: ignore[arg-type]
+    number = float(b if b is not None else a)  # type: ignore[arg-type]
+    if not abs(number) < 1 << 31:
+        raise Refused(f"{_name(e)} is computed in float32, with {number:g}, which is no number of 32 bits")
+    numerator, denominator = number.as_integer_ratio()
     bits = max(x.bits, denominator.bit_length() - 1)
     x = _raised(kernel, x, bits)
     more = numerator * ((1 << bits) // denominator)
@@ -153,6 +160,8 @@ def _bounded(kernel: Kernel, e: Call) -> Exact:
         if bound is None:
             raise Refused(f"{_name(e)} of two tensors")
         bounds = (bound, math.inf) if is_op(e, "maximum") else (-math.inf, bound)
+    if any([math.isnan(v) for v in bounds]):
+        raise Refused(f"{_name(e)} bounds float32 by NaN")
     x = _exact(kernel, e.args[0])
     x = _raised(kernel, x, max(x.bits, 0))
     ends = [v * 2.0**x.bits for v in bounds]
