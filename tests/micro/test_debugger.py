@@ -186,6 +186,22 @@ def test_calls_as_json() -> None:
     assert isinstance(made, Counted) and made.path == Path("p")
 
 
+class Outer:
+    class Inner:
+        """Inside of another class."""
+
+
+def test_a_class_inside_of_a_class() -> None:
+    again = ClassFactory.from_json(ClassFactory(Outer.Inner, [], {}).to_json)
+    assert again.cls is Outer.Inner
+
+    class Local:
+        """Inside of a function, where no other process finds it."""
+
+    with pytest.raises(SerializedFactoryError, match="there is no class .*<locals>"):
+        ClassFactory.from_json(ClassFactory(Local, [], {}).to_json)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -194,6 +210,18 @@ def test_calls_as_json() -> None:
         ('{"cls": "a.b"}', "the call lacks init_args, init_kw"),
         ('{"cls": "tests.nothing.C", "init_args": [], "init_kw": {}}', "there is no class tests.nothing.C: No module"),
         ('{"cls": "pathlib.Nobody", "init_args": [], "init_kw": {}}', "there is no class pathlib.Nobody: .*Nobody"),
+        ('{"cls": 3, "init_args": [], "init_kw": {}}', "cls is the name of a class, but here it is 3"),
+        ('{"cls": "os.sep", "init_args": [], "init_kw": {}}', "os.sep is no class, but '/'"),
+        ('{"cls": "os.getcwd.x", "init_args": [], "init_kw": {}}', "there is no class os.getcwd.x: "),
+        (
+            '{"cls": "pathlib.Path", "init_args": null, "init_kw": {}}',
+            "init_args is an array of JSON, but here it is None",
+        ),
+        (
+            '{"cls": "pathlib.Path", "init_args": "ab", "init_kw": {}}',
+            "init_args is an array of JSON, but here it is 'ab'",
+        ),
+        ('{"cls": "pathlib.Path", "init_args": [], "init_kw": 3}', "init_kw is an object of JSON, but here it is 3"),
         ('{"cls": "C", "init_args": [], "init_kw": {}}', "there is no class C: "),
         ('{"cls": "pathlib.Path", "init_args": [], "init_kw": {}}', "Path'> is no Debugger"),
     ],

@@ -64,12 +64,41 @@ class ClassFactory:
         missing = [key for key in cls.EXPECTED_KEYS if key not in found]
         if missing:
             raise SerializedFactoryError(f"the call lacks {', '.join(missing)}: {found!r}")
-        module, _, name = str(found["cls"]).rpartition(".")
-        try:
-            made: Any = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise SerializedFactoryError(f"there is no class {found['cls']}: {error}") from error
-        return cls(made, found["init_args"], found["init_kw"])
+        wanted = {
+            "cls": (str, "the name of a class"),
+            "init_args": (list, "an array of JSON"),
+            "init_kw": (dict, "an object of JSON"),
+        }
+        for key, (kind, words) in wanted.items():
+            if not isinstance(found[key], kind):
+                raise SerializedFactoryError(f"{key} is {words}, but here it is {found[key]!r}")
+        return cls(_class_named(found["cls"]), found["init_args"], found["init_kw"])
+
+
+def _class_named(name: str) -> type:
+    """The class of a module, which may be inside of other classes."""
+    module, _, rest = name.rpartition(".")
+    missing: ModuleNotFoundError | None = None
+    try:
+        while True:
+            try:
+                found: Any = importlib.import_module(module)
+                break
+            except ModuleNotFoundError as error:
+                # Its last part may be a class. A missing module of another name is one that a module of this name imports.
+                if "." not in module or not f"{module}.".startswith(f"{error.name}."):
+                    raise missing or error from error
+                missing = missing or error
+                module, _, outer = module.rpartition(".")
+                rest = f"{outer}.{rest}"
+        for part in rest.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = missing if isinstance(error, AttributeError) and missing is not None else error
+        raise SerializedFactoryError(f"there is no class {name}: {reason}") from error
+    if not isinstance(found, type):
+        raise SerializedFactoryError(f"{name} is no class, but {found!r}")
+    return found
 
 
 __all__ = ["ClassFactory", "JsonSerializable", "SerializedFactoryError"]
