@@ -13,6 +13,7 @@ from tilewright import te, tir
 from tilewright.codegen.source.cuda import nvrtc
 from tilewright.runtime import remove_global_func
 from tilewright.script import tir as T
+from tilewright.support.errors import TVMError
 from tilewright.tir.transform.function.launch import MIN_BLOCKS
 
 TARGETS = ("cuda -arch=sm_80", "opencl", "metal")
@@ -135,14 +136,20 @@ def test_sixty_four_bits() -> None:
     assert body_of(func, "opencl") == ["y[threadIdx_x] = x[(long)threadIdx_x * 134217728];"]
 
 
-def test_blocks_that_run_at_once() -> None:
-    """CUDA's compilers are told, others have no word for it."""
-    a = te.placeholder((256,), name="a")
-    s = tir.Schedule(te.create_prim_func([a, te.compute((256,), lambda i: a[i] + 1.0, name="b")]))
-    blocks, threads = s.split(s.get_loops(s.get_block("b"))[0], [None, 64])
+def over_threads_of(n: int, block: int) -> tir.Schedule:
+    """Additions of n elements, by blocks of threads."""
+    a = te.placeholder((n,), name="a")
+    s = tir.Schedule(te.create_prim_func([a, te.compute((n,), lambda i: a[i] + 1.0, name="b")]))
+    blocks, threads = s.split(s.get_loops(s.get_block("b"))[0], [None, block])
     s.bind(blocks, "blockIdx.x")
     s.bind(threads, "threadIdx.x")
-    s.annotate(threads, MIN_BLOCKS, 5)
+    return s
+
+
+def test_blocks_that_run_at_once() -> None:
+    """CUDA's compilers are told, others have no word for it."""
+    s = over_threads_of(256, 64)
+    s.annotate(s.get_loops(s.get_block("b"))[1], MIN_BLOCKS, 5)
 
     def source(target: str) -> str:
         return str(tvm.build(s.mod, target=target).imported_modules[0].get_source())
@@ -151,6 +158,17 @@ def test_blocks_that_run_at_once() -> None:
     ptx = source("nvptx -mcpu=sm_80")
     assert ".maxntid 64" in ptx and ".minnctapersm 5" in ptx
     assert not any([MIN_BLOCKS in source(target) for target in ("opencl", "metal")])
+
+
+@pytest.mark.parametrize("target", ["cuda -arch=sm_86", "nvptx -mcpu=sm_86"])
+@pytest.mark.parametrize("number", [-1, 0, 17, 1000000, "x"])
+def test_blocks_that_cannot_run_at_once(number: Any, target: str) -> None:
+    """A multiprocessor of sm_86 holds 16 blocks."""
+    s = over_threads_of(256, 64)
+    s.annotate(s.get_loops(s.get_block("b"))[1], MIN_BLOCKS, number)
+    message = f"{MIN_BLOCKS} of the loop \\S+ is a constant from 1 to 16, the blocks of a multiprocessor of sm_86, but"
+    with pytest.raises(TVMError, match=message):
+        tvm.build(s.mod, target=target)
 
 
 def test_hooks() -> None:

@@ -30,7 +30,7 @@ from tilewright.tir import (
     call_llvm_intrin,
     call_llvm_pure_intrin,
 )
-from tilewright.tir.transform.function.launch import MIN_BLOCKS
+from tilewright.tir.transform.function.launch import MIN_BLOCKS, min_blocks
 from tilewright.tir.transform.thread.thread_sync import scope_of
 from tilewright.tir.transform.types.legalize import without_float8
 
@@ -43,11 +43,11 @@ ALL_LANES = IntImm("int32", -1)
 class _Threads(Mutator):
     """A kernel's body in which threads are LLVM's intrinsics. shared: its shared memory, (variable, bytes); None for the dynamic one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, target: Target) -> None:
+        self.name, self.target = name, target
         self.shared: list[tuple[Var, int | None]] = []
         self.extents: dict[str, Any] = {}
-        self.min_blocks: Any = None
+        self.min_blocks = 0
 
     def _error(self, message: str, node: Any) -> TVMError:
         return TVMError(located(f"PTX code generation of function {self.name!r}: {message}", node))
@@ -55,7 +55,7 @@ class _Threads(Mutator):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Stmt:
         if s.attr_key == MIN_BLOCKS:
-            self.min_blocks = s.value
+            self.min_blocks = min_blocks(s, self.target)
             return self.visit(s.body)
         if s.attr_key != "thread_extent" or not isinstance(s.node, IterVar):
             return self.rebuild(s)
@@ -115,10 +115,14 @@ class _Threads(Mutator):
 class _Kernels(ModuleEmitter):
     """Emits kernels as LLVM IR."""
 
+    def __init__(self, kernels: IRModule, target: Target) -> None:
+        super().__init__(kernels, assembly_target(target))
+        self.gpu_target = target
+
     def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:
         name = symbol_of(gvar, func)
         func = without_float8(func)
-        threads = _Threads(name)
+        threads = _Threads(name, self.gpu_target)
         body = threads.visit(func.body)
         emitter = FunctionEmitter(self, name)
         emitter.frame.result = "void"
@@ -140,7 +144,7 @@ def _bounds(threads: _Threads) -> list[str]:
     found = [threads.extents.get(f"threadIdx.{axis}", IntImm("int32", 1)) for axis in "xyz"]
     if not all([isinstance(extent, IntImm) for extent in found]):
         return []
-    least = [] if threads.min_blocks is None else [f'"nvvm.minctasm"="{threads.min_blocks.value}"']
+    least = [f'"nvvm.minctasm"="{threads.min_blocks}"'] if threads.min_blocks else []
     return [f'"nvvm.maxntid"="{",".join([str(extent.value) for extent in found])}"', *least]
 
 
@@ -152,7 +156,7 @@ def assembly_target(target: Target) -> Target:
 
 def emit_ir(kernels: IRModule, target: Target) -> str:
     """LLVM IR of kernels. Raises TVMError if they call functions, which no GPU has."""
-    text = _Kernels(kernels, assembly_target(target)).emit()
+    text = _Kernels(kernels, target).emit()
     called = sorted(set(re.findall(r"^declare .*@\"?(?!llvm\.)([\w.]+)", text, re.MULTILINE)))
     if called:
         raise TVMError(

@@ -19,7 +19,7 @@ from tilewright.node import Visitor, on
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import AttrStmt, IterVar, PrimFunc, Stmt
-from tilewright.tir.transform.function.launch import MIN_BLOCKS
+from tilewright.tir.transform.function.launch import MIN_BLOCKS, min_blocks
 
 
 class KernelEmitter(DeviceStatements):
@@ -51,7 +51,7 @@ class KernelEmitter(DeviceStatements):
         try:
             self._declare_parameters()
             self.stmt(self.func.body)
-            bounds = _Bounds()
+            bounds = _Bounds(self.target)
             bounds.visit(self.func.body)
             self.min_blocks = bounds.min_blocks
             head = self.dialect.head(self, self.name, bounds.threads())
@@ -95,7 +95,8 @@ def _short(s: Stmt) -> str:
 class _Bounds(Visitor):
     """The extents of a kernel's axes by tag, and the blocks that shall run on a multiprocessor at once; 0 where it does not say."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.extents: dict[str, int | None] = {}
         self.min_blocks = 0
 
@@ -105,7 +106,7 @@ class _Bounds(Visitor):
         if s.attr_key == "thread_extent" and isinstance(s.node, IterVar):
             self.extents.setdefault(s.node.thread_tag, value)
         elif s.attr_key == MIN_BLOCKS:
-            self.min_blocks = value or 0
+            self.min_blocks = min_blocks(s, self.target)
         self.visit(s.body)
 
     def threads(self) -> list[int] | None:

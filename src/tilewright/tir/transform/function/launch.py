@@ -33,6 +33,21 @@ MIN_BLOCKS = "pragma_min_blocks_per_multiprocessor"
 registers that this leaves. Without it they may keep values in memory to make room for more blocks."""
 
 
+def min_blocks(s: AttrStmt, target: Target) -> int:
+    """The number of an annotation MIN_BLOCKS. Raises TVMError unless a multiprocessor of the target holds so many blocks."""
+    most = target.gpu.max_blocks_per_multiprocessor
+    number = s.value.value if isinstance(s.value, IntImm) else 0
+    if number < 1 or (most and number > most):
+        loop = s.node.var if isinstance(s.node, IterVar) else s.node
+        wanted = (
+            f"a constant from 1 to {most}, the blocks of a multiprocessor of {target.gpu.arch}"
+            if most
+            else "a constant above 0"
+        )
+        raise TVMError(f"the annotation {MIN_BLOCKS} of the loop {loop} is {wanted}, but here it is {s.value}")
+    return number
+
+
 class _Launch(Visitor):
     """The extents of a kernel's thread axes by tag, the size of its dynamic shared memory, and whether its blocks wait for each other."""
 
