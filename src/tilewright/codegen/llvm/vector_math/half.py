@@ -56,7 +56,14 @@ define weak_odr hidden half @__truncsfhf2(float %f) nounwind {
   %h = bitcast i16 %t to half
   ret half %h
 }
+define weak_odr hidden half @__truncdfhf2(double %d) nounwind {
+  %f = fptrunc double %d to float
+  %h = call half @__truncsfhf2(float %f)
+  ret half %h
+}
 """
+"""float64 becomes float16 in two roundings: code says so wherever it has both types, but LLVM may join the two
+where it takes vectors apart."""
 
 
 def half_helpers(target: Target) -> str:
