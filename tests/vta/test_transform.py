@@ -16,6 +16,7 @@ from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.vta import build_module, transform
+from tilewright.vta.compiler.emitter import kernels_of
 from tilewright.vta.environment import Environment
 
 
@@ -178,6 +179,16 @@ def test_other_names_of_building(env: Environment) -> None:
         (build_module.coproc_dep_pop, "VTADepPop"),
     ):
         assert make(token).args[0].value == name
+
+
+def test_a_loop_of_an_instruction_without_its_end(env: Environment) -> None:
+    @T.prim_func
+    def open_loop(a: T.Buffer((8,), "int32")) -> None:
+        T.func_attr({"global_symbol": "open_loop"})
+        T.evaluate(T.call_extern("int32", "VTAUopLoopBegin", 3, 1, 1, 0))
+
+    with pytest.raises(TVMError, match="a loop of an instruction, VTAUopLoopBegin of 3 trips, has no VTAUopLoopEnd"):
+        kernels_of([open_loop], env.configuration)
 
 
 def test_added_passes_of_all_phases(env: Environment) -> None:

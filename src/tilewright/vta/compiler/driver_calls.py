@@ -72,6 +72,11 @@ class DriverCalls:
                 raise TVMError(f"the loop of an instruction ends, but none has begun: {call}")
             self._end()
 
+    def finish(self) -> None:
+        """Raises TVMError where the loop of an instruction has no end: its micro-ops would be of no instruction."""
+        if self._loops:
+            raise TVMError(f"a loop of an instruction, {LOOP_BEGIN} of {self._loops[-1][0]} trips, has no {LOOP_END}")
+
     def _number(self, e: PrimExpr, values: Values) -> int:
         return int(np.asarray(evaluate(e, values)).reshape(-1)[0])
 

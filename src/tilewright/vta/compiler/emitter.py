@@ -61,6 +61,7 @@ class Emitter(Visitor):
         self.driver = DriverCalls(self.commands, self.places, self.alu, self._elements)
         self.arguments = len(func.params)
         self.visit(func.body)
+        self.driver.finish()
 
     def kernel(self, name: str) -> Kernel:
         return self.commands.kernel(name, self.arguments)
