@@ -61,7 +61,7 @@ def test_results_are_rounded_towards_zero(dtype: str) -> None:
     data = [(np.arange(COUNT) % (bound - least) + least).astype(dtype) for least, bound, _ in BELOW.values()]
     names = list(BELOW)
     xs = [relay.var(f"x{i}", shape=(COUNT,), dtype=dtype) for i in range(len(names))]
-    found = compiled(relay.Tuple([getattr(relay, n)(x) for n, x in zip(names, xs, strict=True)]), *data)
+    found = compiled(relay.Tuple(tuple([getattr(relay, n)(x) for n, x in zip(names, xs, strict=True)])), *data)
     for name, x, y in zip(names, data, found, strict=True):
         expected = np.trunc(BELOW[name][2](x.astype("float64"))).astype(dtype)
         assert y.dtype == x.dtype
@@ -89,7 +89,7 @@ def test_layers_write_their_type(dtype: str) -> None:
         relay.std(relay.reshape(x, (8, COUNT // 8)), axis=1),
         relay.logsumexp(x, axis=1),
     ]
-    softmax, fast, unit, deviation, total = compiled(relay.Tuple(layers), data)
+    softmax, fast, unit, deviation, total = compiled(relay.Tuple(tuple(layers)), data)
     one = (data != 0).astype(dtype)
     for found in (softmax, fast, unit):
         assert found.dtype == dtype
@@ -102,6 +102,6 @@ def test_layers_write_their_type(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_are_finite(dtype: str) -> None:
     x = relay.var("x", shape=(COUNT,), dtype=dtype)
-    tests = relay.Tuple([relay.isnan(x), relay.isinf(x), relay.isfinite(x)])
+    tests = relay.Tuple((relay.isnan(x), relay.isinf(x), relay.isfinite(x)))
     found = compiled(tests, np.arange(COUNT).astype(dtype))
     assert [y.all() or y.any() for y in found] == [False, False, True]
