@@ -109,24 +109,22 @@ def test_scripted_where_traced_was_needed() -> None:
     ).replace("%25", re.search(r"%\d+", text).group())  # type: ignore[union-attr]
 
 
-class Growing(nn.Module):
+class Chosen(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        total = x[0]
-        for k in range(int(x.sum())):
-            total = total + x[k:].sum()
-        return total
+        dim = int(x[0, 0])
+        return x.sum(dim)
 
 
 def test_numbers_that_the_data_decide(tmp_path: Path) -> None:
-    """A slice that begins where the data say; the line is the script's own, loaded from a file too."""
-    torch.jit.script(Growing()).save(str(tmp_path / "growing.pt"))
-    for module in (torch.jit.script(Growing()), torch.jit.load(str(tmp_path / "growing.pt"))):
+    """A sum along an axis that the data say; the line is the script's own, loaded from a file too."""
+    torch.jit.script(Chosen()).save(str(tmp_path / "chosen.pt"))
+    for module in (torch.jit.script(Chosen()), torch.jit.load(str(tmp_path / "chosen.pt"))):
         with pytest.raises(OpNotImplemented) as caught:
-            relay.frontend.from_pytorch(module, [("x", (4,))])
+            relay.frontend.from_pytorch(module, [("x", (3, 4))])
         _, line, remedy = str(caught.value).splitlines()
-        name, place, why = re.fullmatch(r"  (aten::slice %\S+) \(test_errors\.py:(\d+)\): (.*)", line).groups()  # type: ignore[union-attr]
-        assert why == "it needs 'start' as numbers at import, but the data decide them"
-        assert int(place) == inspect.getsourcelines(Growing)[1] + 4
+        name, place, why = re.fullmatch(r"  (aten::sum %\S+) \(test_errors\.py:(\d+)\): (.*)", line).groups()  # type: ignore[union-attr]
+        assert why == "it needs 'dim' as numbers at import, but the data decide them"
+        assert int(place) == inspect.getsourcelines(Chosen)[1] + 3
         assert remedy.startswith("this is a scripted model where a traced one was needed: trace it with example inputs")
 
 

@@ -330,3 +330,19 @@ def test_a_loop_that_changes_the_type_of_what_it_carries() -> None:
 
     with pytest.raises(OpNotImplemented, match="changes the type of a tensor that it carries from int32 to float32"):
         relay.frontend.from_pytorch(grown, [("x", ((1, 3), "int32")), ("n", ((), "int64"))])
+
+
+class Growing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = x[0]
+        for k in range(int(x.sum())):
+            total = total + x[k:].sum()
+        return total
+
+
+def test_slices_that_begin_where_the_data_say() -> None:
+    script = torch.jit.script(Growing())
+    mod, params = relay.frontend.from_pytorch(script, [("x", (4,))])
+    for x in (torch.tensor([1.0, 2.0, 0.5, 4.0]), torch.zeros(4)):
+        found = relay.create_executor("vm", mod=mod).evaluate()(x.numpy(), **params)
+        np.testing.assert_allclose(found.numpy(), script(x).numpy(), rtol=1e-6)

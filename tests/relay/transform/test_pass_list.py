@@ -24,7 +24,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),
     "SplitArgs": (16,),
 }  # fmt: skip
-FUNCTIONS_LIKE_PASSES = {"Defunctionalization"}
+FUNCTIONS_LIKE_PASSES = {"Defunctionalization", "ToCPS"}
 NOT_PASSES = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "LayoutConfig", "PrintIR"}
 HEAD = """# Passes of relay
 
