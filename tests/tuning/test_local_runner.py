@@ -56,8 +56,12 @@ def test_times_alternate_with_those_of_the_best(runner: LocalRunner, libraries: 
     assert min(len(same.seconds), len(same.beside)) >= 6
     assert 0.6 < statistics.median(same.seconds) / statistics.median(same.beside) < 1.6
     assert len(slow.seconds) == 1 and slow.seconds[0] > 8 * min(same.seconds) and slow.beside == ()
-    # Those that something disturbed are left out.
-    assert alone.beside == () and len(alone.seconds) >= 3
+    # Times that something disturbed are left out, so the measurement may need another try.
+    for _ in range(10):
+        if len(alone.seconds) >= 6:
+            break
+        (alone,) = runner.run([Run(libraries["slow"], kernels.SIGNATURE)])
+    assert alone.beside == () and len(alone.seconds) >= 6
 
 
 def test_each_failure_is_told_and_the_next_one_runs(runner: LocalRunner, libraries: dict[str, Path]) -> None:

@@ -162,12 +162,16 @@ def test_the_search_beside_all_tilings(number: int) -> None:
 
 
 def test_a_search_is_fast() -> None:
-    """Under a second on a machine by itself, as `benchmarks vta_search` tells; few estimates, and no more than a loaded machine takes."""
-    p = Problem(1, 8, 8, 28, 28, (3, 3), (1, 1), (28, 28), (1, 1))
-    choose.cache_clear()
-    begin = time.process_time()
-    found = choose(p, CLASSIC)
-    assert time.process_time() - begin < 4 and found.estimated < found.tilings / 10
+    """Under a second of processor time, the least of a few searches: neighbours slow processors down."""
+    p, least = Problem(1, 8, 8, 28, 28, (3, 3), (1, 1), (28, 28), (1, 1)), float("inf")
+    for _ in range(5):
+        choose.cache_clear()
+        begin = time.process_time()
+        found = choose(p, CLASSIC)
+        least = min(least, time.process_time() - begin)
+        if least < 1:
+            break
+    assert least < 1 and found.estimated < found.tilings / 10
     assert p.steps / found.cycles > 0.93
 
 
