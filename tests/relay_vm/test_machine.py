@@ -338,3 +338,13 @@ def test_tensors_at_once() -> None:
     for rows in (64, 8):
         machine.run(tvm.nd.array(np.zeros((rows, 64), "float32")))
         assert rows * 64 * 4 <= peak() <= 4 * rows * 64 * 4
+
+
+def test_a_constant_as_result_outlives_the_machine() -> None:
+    """Of 4 MB, which the allocator gives back to the system at once."""
+    expected = np.arange(1 << 20, dtype="float32")
+    mod = tvm.IRModule.from_expr(relay.Function([], relay.Tuple([relay.const(expected), relay.const(expected + 1)])))
+    first, second = VirtualMachine(compile(mod, "llvm"), tvm.cpu()).run()
+    del mod
+    np.testing.assert_array_equal(first.numpy(), expected)
+    np.testing.assert_array_equal(second.numpy(), expected + 1)

@@ -101,7 +101,8 @@ void Program::read_constant(Reader& in, TensorObject& all) {
   if (offset < 0 || offset % 64 || offset + static_cast<int64_t>(spec.bytes) > tensor_bytes(all.tensor)) in.damaged("a constant lies outside of the constants");
   const DLDevice device = devices[static_cast<size_t>(spec.device)];
   DLTensor t{static_cast<char*>(all.tensor.data) + offset, {kDLCPU, on_cpu(device) ? device.device_id : 0}, static_cast<int32_t>(spec.shape.size()), spec.dtype, const_cast<int64_t*>(spec.shape.data()), nullptr, 0};
-  if (on_cpu(device)) return constants.push_back(from_ref(tensor_view(t, {})));
+  // A function may return a constant, which then outlives the machine.
+  if (on_cpu(device)) return constants.push_back(from_ref(tensor_view(t, Ref<>::share(&all))));
   auto there = empty_tensor(t.ndim, t.shape, t.dtype, device);
   copy_tensor(t, there->tensor);
   constants.push_back(from_ref(std::move(there)));
