@@ -80,14 +80,16 @@ def test_pauses_between_repeats(remote: rpc.RPCSession) -> None:
 
 
 def test_caches_are_flushed(remote: rpc.RPCSession, tmp_path: Path) -> None:
-    """By bytes that are read, and by the function that lets the arguments but the first leave the caches."""
-    remote.upload(add_one(tmp_path))
+    """By bytes that are read, and by the function that lets the arguments but the first leave the caches. Of 64 KB each, since a clock may
+    tick in steps of 10 ns, in which one line of memory is fetched."""
+    size = 1 << 14
+    remote.upload(add_one(tmp_path, size))
     module, device = remote.load_module("add_one.so"), remote.cpu(0)
-    a, b = tvm.nd.array(np.arange(8, dtype="float32"), device), tvm.nd.empty((8,), "float32", device)
+    a, b = tvm.nd.array(np.arange(size, dtype="float32"), device), tvm.nd.empty((size,), "float32", device)
     for options in ({"cache_flush_bytes": 4 << 20}, {"f_preproc": "cache_flush_cpu_non_first_arg"}):
         found = module.time_evaluator("add_one", device, number=1, repeat=3, **options)(a, b)
         assert len(found.results) == 3 and found.max < 1
-        np.testing.assert_array_equal(b.numpy(), np.arange(8) + 1)
+        np.testing.assert_array_equal(b.numpy(), np.arange(size) + 1)
     cold = module.time_evaluator("add_one", device, 1, 30, f_preproc="cache_flush_cpu_non_first_arg")(a, b)
     warm = module.time_evaluator("add_one", device, 1, 30)(a, b)
     assert cold.median > warm.median

@@ -168,9 +168,9 @@ def test_large_files_go_in_pieces(remote: rpc.RPCSession, monkeypatch: pytest.Mo
     assert remote.download("x") == data
 
 
-def add_one(tmp_path: Path) -> str:
-    a = te.placeholder((8,), name="a")
-    b = te.compute((8,), lambda i: a[i] + 1.0, name="b")
+def add_one(tmp_path: Path, size: int = 8) -> str:
+    a = te.placeholder((size,), name="a")
+    b = te.compute((size,), lambda i: a[i] + 1.0, name="b")
     path = str(tmp_path / "add_one.so")
     tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="add_one").export_library(path)
     return path
