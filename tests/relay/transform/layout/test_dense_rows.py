@@ -47,3 +47,26 @@ def test_panels_are_as_wide_as_the_tile_of_a_few_rows(rows: int, width: int) -> 
     with tvm.target.Target("llvm -mcpu=x86-64-v4"):
         packed = relay.transform.PackDense()(tvm.IRModule.from_expr(relay.nn.dense(x, relay.const(w))))
     assert packed["main"].body.attrs["weight_layout"] == f"NK{width}n"
+
+
+@pytest.mark.parametrize(("lead", "rows", "turned"), [((), 5, True), ((2,), 4, False)])
+def test_data_stored_by_columns_is_turned_where_the_weights_are_larger(
+    lead: tuple[int, ...], rows: int, turned: bool
+) -> None:
+    """So that the weights are packed once, not in each call."""
+    rng = np.random.default_rng(rows)
+    values, weights = rng.standard_normal((*lead, 12, rows)), rng.standard_normal((40, 12) if turned else (12, 40))
+    x = relay.var("x", shape=values.shape)
+    mod = tvm.IRModule.from_expr(
+        relay.nn.matmul(x, relay.const(weights.astype("float32")), transpose_a=True, transpose_b=turned)
+    )
+    assert "nn.contrib_dense_pack" in str(relay.transform.PackDense()(mod))
+    found = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(values.astype("float32"))
+    expected = values.swapaxes(-1, -2) @ (weights.T if turned else weights)
+    np.testing.assert_allclose(found.numpy(), expected, 1e-4, 1e-4)
+
+
+def test_data_larger_than_the_weights_is_read_where_it_lies() -> None:
+    x, w = relay.var("x", shape=(12, 21)), np.ones((12, 40), "float32")
+    product = relay.nn.matmul(x, relay.const(w), transpose_a=True)
+    assert "dense_pack" not in str(relay.transform.PackDense()(tvm.IRModule.from_expr(product)))

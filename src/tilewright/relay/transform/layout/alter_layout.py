@@ -261,8 +261,11 @@ def pack_dense(call: Call) -> Expr | None:
         return None
     card = card_of(call)
     weight = constant_of(call.args[1])
-    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or len(call.args) != 2:
+    if weight is None or weight.ndim != 2 or len(call.args) != 2:
         return None
+    if getattr(card, "transpose_a", False):
+        rows = _with_rows(call)
+        return None if rows is None else pack_dense(rows)
     result = str(tensor_of(call).dtype)
     transposed = is_op(call, "nn.dense") or card_of(call, products.matmul).transpose_b
     by_columns = weight.T if transposed else weight
@@ -285,6 +288,19 @@ def pack_dense(call: Call) -> Expr | None:
         # Bytes minus their zero point may not fit in a byte, so no instruction sums groups of them; columns still form vectors.
         return packed_product(call, call.args[0], by_columns, 1) if types[1:] == ("int16", "int32") else None
     return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
+
+
+def _with_rows(call: Call) -> Expr | None:
+    """matmul of data (.., K, M) -> that of a copy (.., M, K). None where the copy would move more than half of the elements that packing
+    the weights (K, N) in each call does, and for unknown shapes.
+    """
+    data, weight = call.args
+    shape, card = static_shape(data), card_of(call, products.matmul)
+    if shape is None or 2 * prod(shape) > prod(tensor_of(weight).concrete_shape):
+        return None
+    rows = typed(products.swapped(data, len(shape)))
+    made = constructor("nn.matmul")
+    return typed(made(rows, weight, out_dtype=card.out_dtype, transpose_b=card.transpose_b, span=call.span))
 
 
 def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
