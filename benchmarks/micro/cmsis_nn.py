@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.micro.tiny_networks import Layer, Network, Tensor
 from tilewright.micro.board import Board
 from tilewright.micro.device_runtime import compile_files, helpers, runtime_objects
+from tilewright.micro.export.firmware import in_memories
 from tilewright.micro.linking.link import Image, link
 from tilewright.relay.frontend.tflite.ops.quantized import multiplier
 
@@ -208,16 +209,12 @@ def program(board: Board, net: Network, archive: Path) -> Program:
 
     def linked(text: str, root: str) -> Image:
         own = compile_files(board, [("network.c", text.encode())], FLAGS, headers)
-        at = {"code": board.code.start, "data": board.data.start}
-
-        def place(kind: str, size: int, alignment: int) -> int:
-            memory = "code" if kind in ("vectors", "text", "rodata") else "data"
-            found = -(-at[memory] // alignment) * alignment
-            at[memory] = found + size
-            return found
-
         return link(
-            [*own, *peer, *runtime_objects(board, ("src/memory.c",))], [root], place, {}, partial(helpers, board)
+            [*own, *peer, *runtime_objects(board, ("src/memory.c",))],
+            [root],
+            in_memories(board),
+            {},
+            partial(helpers, board),
         )
 
     given = {net.input.number, net.last.number}

@@ -213,16 +213,21 @@ class Network:
         return np.random.default_rng(1).integers(LOW, HIGH + 1, shape).astype(np.int8)
 
 
+def _classified(net: Network, window: tuple[int, int], classes: int) -> Network:
+    """The network with its end: means of the last image, a dense layer, softmax."""
+    net.pool("average", window, window)
+    net.dense(classes)
+    net.softmax()
+    return net
+
+
 def keywords() -> Network:
     net = Network("keywords", (49, 10, 1))
     net.convolution(64, (10, 4), 2)
     for _ in range(4):
         net.convolution(64, depthwise=True)
         net.convolution(64, (1, 1))
-    net.pool("average", (25, 5), (25, 5))
-    net.dense(12)
-    net.softmax()
-    return net
+    return _classified(net, (25, 5), 12)
 
 
 def wake_words() -> Network:
@@ -231,10 +236,7 @@ def wake_words() -> Network:
     for filters, stride in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1)):
         net.convolution(filters, stride=stride, depthwise=True)
         net.convolution(filters, (1, 1))
-    net.pool("average", (3, 3), (3, 3))
-    net.dense(2)
-    net.softmax()
-    return net
+    return _classified(net, (3, 3), 2)
 
 
 def images() -> Network:
@@ -246,10 +248,7 @@ def images() -> Network:
         y = net.convolution(filters, act=NONE)
         short = x if stride == 1 else net.convolution(filters, (1, 1), stride, NONE, source=x)
         x = net.add(short, y)
-    net.pool("average", (8, 8), (8, 8))
-    net.dense(10)
-    net.softmax()
-    return net
+    return _classified(net, (8, 8), 10)
 
 
 def anomalies() -> Network:

@@ -13,6 +13,7 @@ from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
 from tilewright.micro.board import Board
 from tilewright.micro.device_runtime import CORE, helpers, runtime_objects
+from tilewright.micro.export.firmware import in_memories
 from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
 from tilewright.node.field_values import numpy_dtype
@@ -35,16 +36,8 @@ def kernel_cycles(board: Board, target: Target, program: IRModule, name: str) ->
     assert isinstance(func, PrimFunc)
     func = func.with_attr("global_symbol", name)
     code = back_end_of(target).emit(lowered(func, target), target)
-    at = {"code": board.code.start, "data": board.data.start}
-
-    def place(kind: str, size: int, alignment: int) -> int:
-        memory = "code" if kind in ("vectors", "text", "rodata") else "data"
-        found = -(-at[memory] // alignment) * alignment
-        at[memory] = found + size
-        return found
-
     objects = [ElfObject(name, compile_code(code, target)), *runtime_objects(board, CORE)]
-    image: Image = link(objects, [name], place, {}, partial(helpers, board))
+    image: Image = link(objects, [name], in_memories(board), {}, partial(helpers, board))
     emulator, values = Emulator(board, image), np.random.default_rng(0)
     addresses, end = [], board.data.start + ARRAYS
     for param in func.params:

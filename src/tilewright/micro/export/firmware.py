@@ -17,7 +17,7 @@ from tilewright.micro.device_runtime import (
 )
 from tilewright.micro.export.makefile import model_flags
 from tilewright.micro.export.sources import ModelFiles, given_by_program
-from tilewright.micro.linking.link import Image, link
+from tilewright.micro.linking.link import Image, Place, link
 
 
 class Firmware(NamedTuple):
@@ -48,6 +48,19 @@ def runtime_files(files: ModelFiles) -> tuple[str, ...]:
     return (*FIRMWARE, *(("src/graph.c",) if any(["tw_graph_run" in t for t in files.sources.values()]) else ()))
 
 
+def in_memories(board: Board) -> Place:
+    """Places sections one after another: code and constants in the memory for code, variables in that for data."""
+    at = {"code": board.code.start, "data": board.data.start}
+
+    def place(kind: str, size: int, alignment: int) -> int:
+        memory = "code" if kind in ("vectors", "text", "rodata") or board.code == board.data else "data"
+        found = -(-at[memory] // alignment) * alignment
+        at[memory] = found + size
+        return found
+
+    return place
+
+
 def build(board: Board, files: ModelFiles, level: str = "", main: str | None = None) -> Firmware:
     """Firmware for a board, as the Makefile of a project builds it with zig. main: the program, other than that of `main_source`.
 
@@ -60,20 +73,12 @@ def build(board: Board, files: ModelFiles, level: str = "", main: str | None = N
     program = [("main.c", (main or main_source(files)).encode())]
     objects += compile_files(board, program, (*WARNINGS, *SIZE), headers)
     objects += runtime_objects(board, runtime_files(files))
-    at = {"code": board.code.start, "data": board.data.start}
-
-    def place(kind: str, size: int, alignment: int) -> int:
-        memory = "code" if kind in ("vectors", "text", "rodata") or board.code == board.data else "data"
-        found = -(-at[memory] // alignment) * alignment
-        at[memory] = found + size
-        return found
-
     # The linker script defines these; their values do not matter to what the firmware takes.
     edges = ("data_load", "data_start", "data_end", "bss_start", "bss_end", "heap_start", "heap_end", "stack_top")
     outside = {f"tw_{edge}": board.data.end & ~15 for edge in edges}
     roots = ["tw_reset", *(["tw_vectors"] if board.architecture == "cortex_m" else [])]
-    image = link(objects, roots, place, outside, partial(helpers, board))
+    image = link(objects, roots, in_memories(board), outside, partial(helpers, board))
     return Firmware(image, objects[0].machine)
 
 
-__all__ = ["Firmware", "build", "main_source", "runtime_files"]
+__all__ = ["Firmware", "build", "in_memories", "main_source", "runtime_files"]
