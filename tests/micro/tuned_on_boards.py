@@ -98,19 +98,44 @@ def test_the_kernels_of_a_model(tmp_path: Path) -> None:
     found = micro.tune_kernels(mod, weights, config(), path, trials=16, n_parallel=2, processes=1, report=rounds.append)
     assert len(path.read_text().splitlines()) == rounds[-1].trials <= 16 and len(found) == 5
     assert all([p.untuned is not None and 0 < p.fastest <= p.untuned < 0.1 for p in found])
+    ticks = [ticks_of(mod, weights, {"relay.plans": str(path)} if tuned else {}) for tuned in (False, True)]
+    assert ticks[1] <= 1.001 * ticks[0]
+
+
+def ticks_of(mod: tvm.IRModule, weights: Any, options: dict[str, Any]) -> int:
+    """The ticks of a run of a model on a board, whose output is that of this machine's."""
     x = np.random.default_rng(2).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
     expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
-    ticks = []
-    for plans in (None, str(path)):
-        with tvm.transform.PassContext(opt_level=3, config={"relay.plans": plans} if plans else {}):
-            lib = relay.build(mod, board(NAME).target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
-        with micro.Session(config()) as session:
-            model = micro.MicroExecutor(micro.create_micro_mod(lib, session))
-            model.set_input("x", x)
-            model.run()
-            ticks.append(session.ticks)
-            np.testing.assert_array_equal(model.get_output(0).numpy(), expected)
-    assert ticks[1] <= 1.001 * ticks[0]
+    with tvm.transform.PassContext(opt_level=3, config=options):
+        lib = relay.build(mod, board(NAME).target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
+    with micro.Session(config()) as session:
+        model = micro.MicroExecutor(micro.create_micro_mod(lib, session))
+        model.set_input("x", x)
+        model.run()
+        ticks = session.ticks
+        np.testing.assert_array_equal(model.get_output(0).numpy(), expected)
+    return ticks
+
+
+def test_the_tasks_of_a_model(tmp_path: Path) -> None:
+    """AutoTVM finds the operators of a model and tunes them; the model that is built with the records has the same bits, and takes no
+    longer."""
+    mod, weights = quantised_network()
+    target, records = board(NAME).target("llvm"), tmp_path / "records.log"
+    runner = micro.MicroRunner(config(), n_parallel=2)
+    option = autotvm.measure_option(micro.micro_builder(PATIENCE, n_parallel=1), runner)
+    try:
+        for task in autotvm.task.extract_from_program(mod["main"], params=weights, target=target):
+            autotvm.tuner.GridSearchTuner(task).tune(
+                n_trial=20, measure_option=option, callbacks=[autotvm.callback.log_to_file(str(records))]
+            )
+    finally:
+        runner.close()
+    assert all([result.error_no == 0 for _, result in autotvm.record.load_from_file(str(records))])
+    before = ticks_of(mod, weights, {})
+    with autotvm.apply_history_best(str(records)):
+        after = ticks_of(mod, weights, {})
+    assert after <= 1.001 * before
 
 
 def test_measurements_that_fail(tmp_path: Path) -> None:

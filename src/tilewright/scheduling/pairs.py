@@ -4,6 +4,8 @@ DSP extension), or by vectors of 16 bytes (Helium)."""
 from __future__ import annotations
 
 from tilewright.target import Target
+from tilewright.topi.nn.paired_conv import GROUP, is_widened_apart
+from tilewright.topi.utils import ceil_div
 
 REGISTERS = 14
 """General registers that code may use: 16 without the program counter and the stack pointer."""
@@ -66,4 +68,20 @@ def row_filters(filters: int) -> int:
     return max([n for n in range(1, REGISTERS - OTHERS) if filters % n == 0])
 
 
-__all__ = ["channel_costs", "dot_costs", "group_of", "paired_costs", "paired_filters", "row_filters"]
+def conv2d_packing(channels: int, kernel_width: int, places: int, filters: int, group: int) -> tuple[int, bool]:
+    """(filters of a tile, whether groups run along rows) of the packed weights of a convolution. places: of a row of results."""
+    # A few channels fill no group, but those of neighbours do.
+    row = kernel_width * channels
+    runs = group != GROUP or (channels % GROUP != 0 and row < GROUP * kernel_width * ceil_div(channels, GROUP))
+    return paired_filters(places, filters, group), runs
+
+
+def dense_packing(rows: int, inner: int, units: int, group: int) -> int:
+    """The filters of a tile of the packed weights of a dense layer."""
+    apart = group == GROUP and is_widened_apart(rows, inner)
+    return row_filters(units) if apart else paired_filters(rows, units, group)
+
+
+__all__ = [
+    "channel_costs", "conv2d_packing", "dense_packing", "dot_costs", "group_of", "paired_costs", "paired_filters", "row_filters",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import PrimExpr
@@ -76,6 +76,8 @@ class Schedule:
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
         self._outputs = list(outputs)
+        self.whole: Callable[[PrimFunc], PrimFunc] | None = None
+        """Schedules the function of all stages, in the place of what is said of single ones."""
         self.stages: list[Stage] = []
         self.groups: list[Stage] = []
         self._stage_of: dict[Operation, Stage] = {}
@@ -168,7 +170,7 @@ class Schedule:
     @property
     def is_plain(self) -> bool:
         """Whether nothing was done to any stage."""
-        return not self.groups and all([stage.is_plain for stage in self.stages])
+        return self.whole is None and not self.groups and all([stage.is_plain for stage in self.stages])
 
     def normalize(self) -> Schedule:
         """Return the schedule itself. Stages attach by position, so no axis needs a new base."""

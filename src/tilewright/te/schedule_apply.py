@@ -37,6 +37,8 @@ def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, B
     tensors.
     """
     builder, func = _built(schedule, args, binds)
+    if schedule.whole is not None:
+        return schedule.whole(func)
     return _Application(schedule, builder, func).run() if builder.blocks else func
 
 

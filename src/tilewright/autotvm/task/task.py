@@ -65,6 +65,8 @@ def template_named(name: str) -> TaskTemplate | None:
     """The template of a name; None if this process has none. Those of this package register themselves when they are first asked for."""
     if name not in TASK_TABLE and name.endswith(ROOMS):
         import_module(f"tilewright.topi{name[name.rindex('.') :]}")
+        if name.endswith("_dsp.arm_cpu") and name not in TASK_TABLE:
+            import_module("tilewright.scheduling.cpu.paired_templates")
     return TASK_TABLE.get(name)
 
 

@@ -218,7 +218,7 @@ class TECompiler:
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
             stored = disk.get(key) if key else None
-            plan, record = self._plan(digest), self._record(digest)
+            plan, record = self._plan(digest, cards), self._record(digest)
             if stored is not None:
                 facts = KernelFacts(*json.loads(stored))
                 compose = lambda: composed(func, name, facts.shared, self.target, plan)  # noqa: E731
@@ -263,14 +263,15 @@ class TECompiler:
         facts = KernelFacts(flops_of(ops), products_of(ops), traffic)
         return Kernel(name, prim, facts, source_of(func), None, func)
 
-    def _plan(self, digest: bytes | None) -> KernelPlan | None:
-        """A new plan with the decisions for the kernel in the file of the option `relay.plans`; None if the target's back end takes no
-        schedules."""
+    def _plan(self, digest: bytes | None, cards: Sequence[OpCard]) -> KernelPlan | None:
+        """A new plan with the decisions that the kernel's operators hold, or those in the file of the option `relay.plans`; None if the
+        target's back end takes no schedules."""
         if back_end_of(self.target).rules == NO_RULES:
             return None
-        if digest is None or self.kept is None:
-            return KernelPlan(self.target)
-        return KernelPlan(self.target, self.kept.find(digest.hex(), self.target.text_for_all))
+        given = {k: v for c in cards if (text := getattr(c, "decisions", "")) for k, v in json.loads(text).items()}
+        if digest is not None and self.kept is not None:
+            given |= self.kept.find(digest.hex(), self.target.text_for_all)
+        return KernelPlan(self.target, given)
 
     def _record(self, digest: bytes | None) -> Record | None:
         """The record that the decisions of `_plan` come from."""

@@ -2,8 +2,8 @@
 
 Builds use templates only for workloads that have a record (`autotvm.apply_history_best`); the rules of the target schedule everything
 else. Templates with forms of their own are in the modules of this package; those that the tables declare have the loops of
-`topi.stage_schedules.cpu`, those for the DSP extension of microcontrollers (`_dsp`), for scalable vectors and for SME too: their
-instructions are not used."""
+`topi.stage_schedules.cpu`, those for scalable vectors and for SME too: their instructions are not used. Those for microcontrollers (`_dsp`)
+are in `scheduling.cpu.paired_templates`: their knobs are decisions of the rules."""
 
 from __future__ import annotations
 
@@ -58,13 +58,6 @@ def _of_tiles(
     return nn.conv2d_gemm_without_weight_transform(
         data, tiles, strides, padding, dilation, kernel_size, output_channels, out_dtype
     )
-
-
-def _nhwc_of_hwoi(
-    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None = None
-) -> te.Tensor:
-    """Convolution of data (N, H, W, I) with weights (KH, KW, O, I)."""
-    return nn.conv(data, kernel, strides, padding, dilation, 1, "NHWC", "HWOI", out_dtype)
 
 
 def _nwc_of_woi(
@@ -137,14 +130,11 @@ TEMPLATES: dict[str, tuple[str, str, Callable[..., Any]]] = {
         "data transformed_kernel bias strides padding dilation out_dtype=None",
         _of_transformed,
     ),
-    "conv2d_nhwc_dsp": ("conv2d_nhwc_dsp", CONV, _nhwc_of_hwoi),
     "conv2d_nhwc_spatial_pack": ("conv2d_nhwc_spatial_pack", CONV, nn.conv2d_nhwc),
     "conv2d_transpose_nchw": (
         "conv2d_transpose_nchw", "Input Filter strides padding out_dtype output_padding", nn.conv2d_transpose_nchw,
     ),
-    "dense_dsp": ("dense_dsp", "data weight bias=None out_dtype=None", nn.dense),
     "depthwise_conv2d_nchw_spatial_pack": ("depthwise_conv2d_nchw_spatial_pack", CONV, nn.depthwise_conv2d_nchw),
-    "depthwise_conv2d_nhwc_dsp": ("depthwise_conv2d_nhwc_dsp", CONV, _depthwise_nhwc),
     "group_conv2d_nchw_spatial_pack": ("group_conv2d_nchw_spatial_pack", GROUPS, nn.group_conv2d_nchw),
 }  # fmt: skip
 """Templates, by the names of their computes: the name of the task, parameters after cfg, and what they compute."""
@@ -203,6 +193,14 @@ _DECLARED: dict[str, Any] = {
 }
 globals().update(_DECLARED)
 
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.scheduling.cpu.paired_templates:{name}"
+        for task in ("conv2d_nhwc_dsp", "dense_dsp", "depthwise_conv2d_nhwc_dsp")
+        for name in (task, f"schedule_{task}")
+    },
+)
 declare_modules(__name__, "arm_cpu")
 __getattr__, __dir__ = lazy.late(__name__)
 

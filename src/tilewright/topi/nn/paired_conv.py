@@ -33,14 +33,20 @@ MOST_LINES = 4
 def paired_weights(weight: np.ndarray, filters: int, runs: bool, group: int = GROUP) -> np.ndarray:
     """int8 (KH, KW, C, O) as (O / filters, KH, groups, columns, filters, group), channels filled up with zeros. runs: whether groups run
     along the columns and channels of a row, which then has one column."""
-    kh, kw, c, o = weight.shape
-    columns, row = (1, kw * c) if runs else (kw, c)
-    rows = weight.reshape(kh, columns, row, o)
-    groups = ceil_div(row, group)
+    panels, kh, groups, columns, *_ = packed_shape(weight.shape, filters, runs, group)
+    rows = weight.reshape(kh, columns, -1, weight.shape[3])
+    row, o = rows.shape[2:]
     filled = np.zeros((kh, columns, groups * group, o), weight.dtype)
     filled[:, :, :row] = rows
-    split = filled.reshape(kh, columns, groups, group, o // filters, filters)
+    split = filled.reshape(kh, columns, groups, group, panels, filters)
     return np.ascontiguousarray(split.transpose(4, 0, 2, 1, 5, 3))
+
+
+def packed_shape(plain: Sequence[int], filters: int, runs: bool, group: int = GROUP) -> tuple[int, ...]:
+    """The shape of `paired_weights` of weights (KH, KW, C, O)."""
+    kh, kw, c, o = plain
+    columns, row = (1, kw * c) if runs else (kw, c)
+    return o // filters, kh, ceil_div(row, group), columns, filters, group
 
 
 def plain_weights(weight: np.ndarray, channels: int, kernel_width: int) -> np.ndarray:
@@ -218,6 +224,7 @@ __all__ = [
     "dense_pairs",
     "depthwise_conv2d_pairs",
     "is_widened_apart",
+    "packed_shape",
     "paired_weights",
     "plain_weights",
 ]

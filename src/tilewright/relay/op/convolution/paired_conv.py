@@ -1,5 +1,8 @@
 """Convolutions and dense layers of bytes by pairs of 16-bit numbers, for processors with Arm's DSP extension, or by vectors of 16 bytes,
-for those with Helium."""
+for those with Helium.
+
+Their attribute `decisions` holds, as JSON, what a record of AutoTVM decides about the kernel, in the place of the cost model.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class conv2d_pairs(OpCard, key="nn.contrib_conv2d_pairs"):
     padding: tuple[int, ...] = (0, 0, 0, 0)
     fill: int = 0
     kernel_width: int = 0
+    decisions: str = ""
     fuse = OUT_ELEMWISE
     samples = [
         ((any_bytes((1, 5, 6, 8)), any_bytes((4, 3, 2, 3, 1, 4))), {"padding": (1, 1, 1, 1), "fill": -3}),
@@ -90,6 +94,7 @@ class depthwise_conv2d_pairs(OpCard, key="nn.contrib_depthwise_conv2d_pairs"):
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0, 0, 0)
     fill: int = 0
+    decisions: str = ""
     fuse = OUT_ELEMWISE
     samples = [
         ((any_bytes((1, 6, 8, 8)), any_bytes((2, 3, 3, 4))), {"padding": (1, 1, 1, 1), "fill": -3}),
@@ -131,6 +136,7 @@ class depthwise_conv2d_pairs(OpCard, key="nn.contrib_depthwise_conv2d_pairs"):
 class dense_pairs(OpCard, key="nn.contrib_dense_pairs"):
     """int8 data (M, K) and packed weights (N / t, groups, t, 4 or 16): int32 sums (M, N)."""
 
+    decisions: str = ""
     fuse = OUT_ELEMWISE
     samples = [
         ((any_bytes((1, 8)), any_bytes((3, 2, 5, 4))), {}),

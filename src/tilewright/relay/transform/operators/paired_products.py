@@ -23,9 +23,9 @@ from tilewright.relay.op.convolution import conv
 from tilewright.relay.op.convolution.windows import pads
 from tilewright.relay.op.layers.padding import pad as pad_card
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of, typed_pass
-from tilewright.scheduling.pairs import group_of, paired_filters, row_filters
+from tilewright.scheduling.pairs import conv2d_packing, dense_packing, group_of
 from tilewright.target import Target
-from tilewright.topi.nn.paired_conv import GROUP, is_widened_apart, paired_weights
+from tilewright.topi.nn.paired_conv import GROUP, paired_weights
 
 BYTES = ("int8", "int8", "int32")
 PRODUCTS = ("nn.contrib_conv2d_pairs", "nn.contrib_dense_pairs", "nn.contrib_depthwise_conv2d_pairs")
@@ -74,11 +74,7 @@ def _conv2d(call: Call, group: int) -> Expr | None:
         make = constructor("nn.contrib_depthwise_conv2d_pairs")
         return make(data, const(np.ascontiguousarray(groups)), **window, span=call.span)
     channels, kernel_width = shape[3], weight.shape[1]
-    # A few channels fill no group, but those of neighbours do.
-    runs = group != GROUP or (
-        channels % GROUP != 0 and kernel_width * channels < GROUP * kernel_width * -(-channels // GROUP)
-    )
-    filters = paired_filters(result[2], result[3], group)
+    filters, runs = conv2d_packing(channels, kernel_width, result[2], result[3], group)
     packed = const(paired_weights(weight, filters, runs, group))
     make = constructor("nn.contrib_conv2d_pairs")
     return make(data, packed, **window, kernel_width=kernel_width if runs else 0, span=call.span)
@@ -102,8 +98,7 @@ def _dense(call: Call, group: int) -> Expr | None:
     weight, shape = constant_of(call.args[1]), static_shape(call.args[0])
     if weight is None or shape is None or len(shape) != 2 or not _is_bytes(call) or 0 in (*shape, *weight.shape):
         return None
-    apart, units = group == GROUP and is_widened_apart(*shape), weight.shape[0]
-    filters = row_filters(units) if apart else paired_filters(shape[0], units, group)
+    filters = dense_packing(shape[0], shape[1], weight.shape[0], group)
     packed = paired_weights(weight.T[None, None], filters, False, group)
     return constructor("nn.contrib_dense_pairs")(call.args[0], const(packed[:, 0, :, 0]), span=call.span)
 

@@ -6,6 +6,9 @@ By operator and keys of the target:
     nn.batch_matmul   batch_matmul.x86
     nn.conv2d         conv2d_NCHWc.x86, depthwise_conv2d_NCHWc.x86; on arm_cpu conv2d_nchw_spatial_pack.arm_cpu,
                       conv2d_nchw_winograd.arm_cpu, depthwise_conv2d_nchw.arm_cpu
+
+Of bytes on microcontrollers, after their weights were packed (ProductsOfPairs): dense_dsp.arm_cpu, conv2d_nhwc_dsp.arm_cpu,
+depthwise_conv2d_nhwc_dsp.arm_cpu. A record of these decides about the kernel of the operator, which stays what it is.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ from tilewright.autotvm.task.space.transforms import SplitEntity
 from tilewright.autotvm.task.task import create
 from tilewright.autotvm.task.topi_integration import TaskExtractEnv
 from tilewright.autotvm.task.workload import args_to_workload
+from tilewright.ir import Op
 from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.convolution import conv
+from tilewright.relay.op.convolution.paired_conv import conv2d_pairs, dense_pairs, depthwise_conv2d_pairs
 from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of
+from tilewright.relay.transform.operators.paired_products import PRODUCTS
 from tilewright.target import Target
 from tilewright.topi.nn.winograd import winograd_transform_matrices
 from tilewright.topi.utils import get_const_int, get_pad_tuple
@@ -37,6 +43,8 @@ logger = logging.getLogger("autotvm")
 
 Candidate = tuple[str, list[Any]]
 """The name of a template, and its arguments; tensors are placeholders."""
+PACKED = dict(zip(PRODUCTS, ("nn.conv2d", "nn.dense", "nn.conv2d"), strict=True))
+"""What operators on packed weights were in the model."""
 DTYPES = ("float32", "float64")
 
 
@@ -51,7 +59,8 @@ def with_templates(func: Function, target: Target) -> Function:
 
 
 def _collected(call: Call, target: Target, env: Any) -> None:
-    if env.wanted_relay_ops is None or call.op in env.wanted_relay_ops:
+    wanted = env.wanted_relay_ops
+    if wanted is None or Op.get(PACKED.get(call.operator.name, call.operator.name)) in wanted:
         for name, args in candidates(call, target):
             env.add_task(name, args)
 
@@ -73,6 +82,8 @@ def _applied(call: Call, target: Target) -> Expr | None:
     if best is None:
         return None
     workload, config = best
+    if is_op(call, *PRODUCTS):
+        return call.replace(attrs=card_of(call).replace(decisions=json.dumps(config.get_other_option())))
     data, weight = call.args
     known, pack = constant_of(weight), PACKERS.get(workload[0])
     if known is not None and pack is not None:
@@ -109,7 +120,10 @@ def _same(given: Any, known: Any) -> bool:
 
 
 def candidates(call: Call, target: Target) -> Iterator[Candidate]:
-    """The templates that compute a call, of floating-point tensors of static shapes, on a target."""
+    """The templates that compute a call, of floating-point tensors of static shapes, or of packed bytes, on a target."""
+    if is_op(call, *PRODUCTS):
+        yield _of_packed_bytes(call)
+        return
     if not is_op(call, "nn.dense", "nn.batch_matmul", "nn.conv2d") or len(call.args) != 2:
         return
     if any([call.operator.get_attr(key) is not None for key in ("FTVMStrategy", "FTVMCompute")]):
@@ -156,6 +170,23 @@ def _of_convolution(call: Call, target: Target, data: te.Tensor, weight: te.Tens
             yield "conv2d_nchw_winograd.arm_cpu", [*args, dtype]
     elif card.groups == 1:
         yield "conv2d_NCHWc.x86", [*args, "NCHW", "NCHW", dtype]
+
+
+def _of_packed_bytes(call: Call) -> Candidate:
+    (data, weight), card = [static_shape(a) for a in call.args], card_of(call)
+    assert data is not None and weight is not None
+
+    def args(*plain: int) -> list[Any]:
+        return [te.placeholder(data, "int8"), te.placeholder(plain, "int8")]
+
+    if isinstance(card, dense_pairs):
+        return "dense_dsp.arm_cpu", [*args(weight[0] * weight[2], data[1]), None, "int32"]
+    assert isinstance(card, (conv2d_pairs, depthwise_conv2d_pairs))
+    window = [tuple(card.strides), tuple(card.padding), (1, 1), "int32"]
+    if isinstance(card, depthwise_conv2d_pairs):
+        return "depthwise_conv2d_nhwc_dsp.arm_cpu", [*args(*weight[1:3], data[3], 1), *window]
+    kernel = (weight[1], card.kernel_width or weight[3])
+    return "conv2d_nhwc_dsp.arm_cpu", [*args(*kernel, weight[0] * weight[4], data[3]), *window]
 
 
 def _panels(weight: np.ndarray, config: ConfigSpace) -> np.ndarray:
