@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.scheduling.cost import tiling
+from tilewright.scheduling.cost import MAX_ROWS, cycles_of_add, padded_rows, register_tile, tiling
 from tilewright.target.cpu import CpuFacts
 from tilewright.topi.planner import Tiling
 from tilewright.topi.utils import ceil_div
@@ -64,19 +64,32 @@ def attention_pays(heads: int, queries: int, keys: int, cpu: CpuFacts) -> bool:
 
 def panel_width(columns: int, bytes_of_column: int, rows: int | None, cpu: CpuFacts) -> int:
     """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
-    divides the columns where there is one. A panel of more than two takes no more than half of the second cache: a tile of two reads
-    every other pair of lines of a wider one, which share half of that cache's sets. A few rows are one tile of registers, and memory
-    bounds their product: then a panel is no wider than the tile, so that weights are read in the order in which they lie."""
-    lanes, registers = cpu.lanes(32), cpu.core.registers
+    divides the columns where there is one, or that costs less with its padded columns. A panel of more than two takes no more than half of
+    the second cache: a tile of two reads every other pair of lines of a wider one, which share half of that cache's sets. A few rows are
+    one tile of registers, and memory bounds their product: then a panel is no wider than the tile, so that weights are read in the order
+    in which they lie."""
+    lanes, core = cpu.lanes(32), cpu.core
     widest = 4 if lanes >= 16 else 2
     while widest > 2 and widest * lanes * bytes_of_column > cpu.l2_bytes // 2:
         widest -= 1
     if rows is not None:
-        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
+        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= core.registers), widest)
+    widest = min(widest, -(-columns // lanes))
+    chosen = next((v for v in range(widest, 0, -1) if columns % (v * lanes) == 0), widest)
     for vectors in range(widest, 0, -1):
-        if columns % (vectors * lanes) == 0:
-            return vectors * lanes
-    return min(widest, -(-columns // lanes)) * lanes
+        cost = panels_cost(vectors, columns, rows, cpu)
+        if cost < core.padded_share * panels_cost(chosen, columns, rows, cpu):
+            chosen = vectors
+    return chosen * lanes
+
+
+def panels_cost(vectors: int, columns: int, rows: int | None, cpu: CpuFacts) -> float:
+    """Cycles of a step of the reduction by panels of so many vectors, for the rows or for a whole tile of them. Tiles stay within panels
+    that are wider than a vector."""
+    panels, core = -(-columns // (vectors * cpu.lanes(32))), cpu.core
+    along = panels if vectors == 1 else vectors
+    height = padded_rows(rows or MAX_ROWS, along, core)
+    return height * panels * vectors * cycles_of_add(*register_tile(height, along, core), core)
 
 
 def strassen_panel(columns: int, cpu: CpuFacts) -> int:
