@@ -26,7 +26,7 @@ from tilewright.micro.module import MicroModule
 A, B = np.arange(8, dtype="float32") / 8, np.ones(8, "float32")
 EXPECTED = 2 * np.exp(A) + B
 FAULTING = ["mps2_an500", "mps2_an505", "mps3_an547", "microbit", "riscv32_virt"]
-NOWHERE = {"mps2_an505": "0x70000000u", "microbit": "0x70000000u", "riscv32_virt": "0x70000000u"}
+NOWHERE = {"mps2_an505": "0x70000000u", "microbit": "0x70000000u", "riscv32_virt": "0x00050000u"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -160,6 +160,28 @@ def test_faults_name_the_line_of_c(name: str) -> None:
             model.run()
         # Vectors of Helium are stored at the end of a loop, whose line is then told.
         assert "T_relu[" in error.value.line or name == "mps3_an547"
+
+
+@pytest.mark.parametrize("name", ["microbit", "mps2_an500", "mps3_an547", "riscv32_virt"])
+def test_faults_name_the_line_of_tensorir(name: str) -> None:
+    """The same of objects of LLVM, which have no lines: the program is compiled again, with lines."""
+    with micro.Session(name) as session:
+        module = micro.create_micro_mod(exp_plus(board(name).target("llvm")), session)
+        a, b, c = arrays(session)
+        nowhere = int(NOWHERE.get(name, "0x50000000u")[:-1], 16)
+        broken = tvm.runtime._ffi.tensor_from_address(nowhere, (8,), None, (2, 32, 1), session.device, c)
+        with pytest.raises(
+            DeviceFault, match=rf"exp_plus faulted on {name}: .* in \S+, line \d+ of the TensorIR: "
+        ) as error:
+            module["exp_plus"](a, b, broken)
+        assert "c_1[i] = T.exp(a_1[i])" in error.value.line
+        module["exp_plus"](a, b, c)
+        mod, weights = network()
+        lib = relay.build(mod, board(name).target("llvm"), params=weights, executor=relay.backend.Executor("graph"))
+        model = MicroExecutor(micro.create_micro_mod(lib, session))
+        model.calls = [(symbol, [*addresses[:-1], nowhere]) for symbol, addresses in model.calls]
+        with pytest.raises(DeviceFault, match=r"relu faulted .*, line \d+ of the TensorIR: \S"):
+            model.run()
 
 
 @pytest.mark.parametrize("name", ["mps2_an500", "mps3_an547"])

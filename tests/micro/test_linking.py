@@ -301,3 +301,22 @@ def test_lines_of_source(name: str, version: str) -> None:
             if broken:
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
         assert isinstance(line_rows(bytes(broken)), list)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_lines_of_tensorir(name: str) -> None:
+    """Code of LLVM has no lines until it is compiled again, to the same bytes."""
+    source = exp_plus(board(name).target("llvm")).source
+    objects = [ElfObject("exp_plus.o", data) for data in library_objects([source], prefix="").values()]
+    (o,) = [o for o in objects if any([".compute" in s.name for s in o.symbols])]
+    text, data = source.lined()
+    again = ElfObject(o.name, data)
+    assert [s.data for s in again.sections if s.kind == "text"] == [s.data for s in o.sections if s.kind == "text"]
+    outside = {s.name: 0x1401 for s in o.symbols if s.section == -1 and s.name}
+    roots = [s.name for s in o.symbols if s.is_global and s.is_function and s.section >= 0]
+    image = link([o], roots, at_start(START), outside)
+    body = next(p for p in image.places if ".compute" in p.name)
+    assert image.compiled_line(body.address, outside) == ""
+    image.lined = lambda function: (text, data)
+    found = {image.compiled_line(a, outside) for a in range(body.address, body.address + body.size, 2)}
+    assert [line for line in found if "c_1[i] = T.exp(a_1[i])" in line] and "" not in found

@@ -133,6 +133,11 @@ class BackEnd(ABC):
     def emit(self, mod: IRModule, target: Target) -> Code:
         """The code of a kernel: functions with the calling convention AOT."""
 
+    def lined(self, mod: IRModule, target: Target) -> tuple[str, bytes] | None:
+        """(the functions of a kernel as text, the object of it with the lines of this text by address), whose code is that of `compile`;
+        None for back ends whose objects have no lines."""
+        return None
+
     @abstractmethod
     def emit_entry(self, mod: IRModule, names: Sequence[str], target: Target) -> Code:
         """The code of the named functions, and of the variables that the runtime fills in when it loads the code

@@ -198,7 +198,7 @@ class DebugSession:
         return image
 
     def source_line(self, address: int) -> str:
-        """The line of C that an address belongs to, with its number; "" where that is not known."""
+        """The line of C or TensorIR that an address belongs to, with its number; "" where that is not known."""
         address &= ~1
         for image in self.images:
             function, line = image.function_at(address), image.line_at(address)
@@ -206,6 +206,8 @@ class DebugSession:
                 text = image.sources.get(function.name, "").splitlines()
                 said = f": {text[line - 1].strip()}" if 0 < line <= len(text) else ""
                 return f"line {line} of the C source{said}"
+            if function is not None and image.lined is not None:
+                return image.compiled_line(address, self.symbols)
         return ""
 
     def unload(self, image: Image) -> None:

@@ -207,6 +207,8 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
     if c_mod.source.type_key == "c":
         text = c_mod.get_source("c")
         module.image.sources = {p.name: text for p in module.image.places if p.is_function}
+    lined = c_mod.source.lined
+    module.image.lined = None if lined is None else lambda name: lined()
     return module
 
 
@@ -247,6 +249,8 @@ def _model(session: DebugSession, lib: ExecutorFactoryModule) -> MicroModule:
         for kernel in facts["kernels"]:
             text = lib.kernel_source(kernel["name"], "c")
             image.sources |= {kernel["symbol"]: text, f"{kernel['symbol']}_impl": text}
+    kernels_of = {symbol: k["name"] for k in facts["kernels"] for symbol in (k["symbol"], f"{k['symbol']}.impl")}
+    image.lined = lambda symbol: lib.texts.lined(kernels_of[symbol]) if symbol in kernels_of else None
     return MicroModule(session, image, functions, facts)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache as kept
 from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen import native
 from tilewright.codegen.llvm.functions.module import emit_module, symbol_of
+from tilewright.codegen.llvm.functions.source_lines import with_locations
 from tilewright.codegen.llvm.native.effort import effort
 from tilewright.codegen.llvm.native.jit import load_objects
 from tilewright.codegen.llvm.native.target_machine import compile_assembly, compile_object
@@ -13,7 +16,9 @@ from tilewright.codegen.llvm.native.tiles import has_tiles, permission, uses_til
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
 from tilewright.runtime.linking.symbols import CONTEXT, LIBRARY
+from tilewright.script import print_script
 from tilewright.target import Target
+from tilewright.target.triples import is_bare
 from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
 
 if TYPE_CHECKING:
@@ -61,6 +66,13 @@ def unfit(target: Target) -> str:
     return f"the system does not let this process have tile registers (AMX): {refused}" if refused else why
 
 
+def lined(mod: IRModule, target: Target, level: int, imports: Sequence[str] = ()) -> tuple[str, bytes]:
+    """(a module as text, the object of it with the lines of this text). Its code is that of an object without lines."""
+    printed = print_script(mod)
+    lines = kept(printed.line_of)
+    return printed.text, compile_object(with_locations(emit_module(mod, target, lines)), target, level, imports)
+
+
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     """A runtime.Module of the packed functions (see MakePackedAPI) of a module.
 
@@ -85,5 +97,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     source.beside = permission(target) if imports or uses_tiles(text) else []
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = why_not
+    if is_bare(target.triple):
+        source.lined = lambda: lined(mod, target, level, imports)
     loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None
     return Module.from_symbols(loaded.symbols if loaded else {}, loaded, source)

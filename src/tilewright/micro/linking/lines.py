@@ -55,7 +55,11 @@ class _Program:
         address, line, file = 0, 1, 1
 
         def add() -> None:
-            found.append(Row(address, line, 0 if file in self.own else file))
+            # Code of several lines has none of its own; it is told by the line before it.
+            before = found[-1] if found and line == 0 else None
+            found.append(
+                before._replace(address=address) if before else Row(address, line, 0 if file in self.own else file)
+            )
 
         while self.at < self.end:
             opcode = self.data[self.at]

@@ -44,6 +44,8 @@ class Image:
         """(object, section, address) of all sections that were kept."""
         self.sources: dict[str, str] = {}
         """Texts of C by function, where they are known."""
+        self.lined: Callable[[str], tuple[str, bytes] | None] | None = None
+        """Makes the program of a function as text, and its object again with the lines of this text."""
         self.debug: dict[str, bytes] = {}
         """By object, its section of lines of source, with addresses of the device."""
         self.gaps: list[tuple[int, int]] = []
@@ -65,6 +67,28 @@ class Image:
         text = self.sources.get(function.name, "").splitlines()
         macros = {k for k, line in enumerate(text, 1) if line.startswith("TW_") and "{" not in line}
         return line_at(line_rows(data), address, macros)
+
+    def compiled_line(self, address: int, outside: Mapping[str, int]) -> str:
+        """The line of TensorIR of an address, with its number, for code whose object had no lines: it is compiled again. outside: as of
+        `link`. "" where that is not known."""
+        function = self.function_at(address)
+        made = self.lined(function.name) if function is not None and self.lined is not None else None
+        if function is None or made is None:
+            return ""
+        text, data = made
+        again, at = ElfObject(function.object, data), function.address
+
+        def place(kind: str, size: int, alignment: int) -> int:
+            nonlocal at
+            start = -(-at // alignment) * alignment
+            at = start + size
+            return start
+
+        roots = [s.name for s in again.symbols if s.is_global and s.is_function and s.section >= 0]
+        image = link([again], roots, place, {**outside, **self.symbols})
+        same = next((p for p in image.places if p.name == function.name and p.size == function.size), None)
+        line = image.line_at(same.address + address - function.address) if same is not None else None
+        return f"line {line} of the TensorIR: {text.splitlines()[line - 1].strip()}" if line else ""
 
     def content(self, address: int, size: int) -> bytes:
         """Bytes of the image. Raises LinkError for addresses outside of it."""

@@ -99,6 +99,13 @@ class KernelSources:
                 return str(machine_code.lowered(machine_code.scheduled(kernel.func, target, kernel.plan), target))
             return back_end_of(target).text(machine_code.kernel_code(kernel, target), target, kind)
 
+    def lined(self, name: str) -> tuple[str, bytes] | None:
+        """As `BackEnd.lined`, of one kernel; None where it has no lines."""
+        kernel, target = self.kernels[name], self.targets.get(name, self.target)
+        with target:
+            lowered = machine_code.lowered(machine_code.scheduled(kernel.func, target, kernel.plan), target)
+            return back_end_of(target).lined(lowered, target)
+
 
 class ExecutorFactoryModule:
     """A compiled model.

@@ -60,6 +60,8 @@ class ModuleSource:
         self.binary: Callable[[], bytes] | None = None
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
         self._binary_kind = ""
+        self.lined: Callable[[], tuple[str, bytes]] | None = None
+        """Makes the program as text and its object again, with the lines of this text; None where no machine asks for them."""
 
     def hold_as(self, kind: str, data: Callable[[], bytes]) -> None:
         """Keeps bytes in libraries, of which `runtime.module.loadbinary_<kind>` makes the module again."""

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from tilewright.codegen.llvm.functions.builder import FunctionBuilder
+from tilewright.codegen.llvm.functions.source_lines import LineOf
 from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.vector_math.vecmath import VectorMath
 from tilewright.ir import BaseExpr, DataType, GlobalVar
@@ -33,6 +34,7 @@ class ModuleContext(Protocol):
     steps_pointers: bool
     uses_context: bool
     uses_module: bool
+    line_of: LineOf | None
 
     def fresh(self, name: str) -> str: ...
 

@@ -17,6 +17,7 @@ from tilewright.codegen.llvm.functions.context import context_definition, shared
 from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.functions.loops import SCALAR, SCALAR_LOOPS, VECTOR_LOOPS, VECTORS
+from tilewright.codegen.llvm.functions.source_lines import LineOf
 from tilewright.codegen.llvm.functions.tell import TELL, TELL_NUMBER, TELL_NUMBERS
 from tilewright.codegen.llvm.native.effort import WHOLE, effort
 from tilewright.codegen.llvm.native.target_machine import data_layout, llvm_triple
@@ -33,10 +34,10 @@ from tilewright.tir.transform.types.legalize import without_float8
 
 
 class ModuleEmitter:
-    """Emits one LLVM module."""
+    """Emits one LLVM module. line_of: the lines of statements in the printed program, whose instructions are marked."""
 
-    def __init__(self, mod: IRModule, target: Target) -> None:
-        self.mod, self.target = mod, target
+    def __init__(self, mod: IRModule, target: Target, line_of: LineOf | None = None) -> None:
+        self.mod, self.target, self.line_of = mod, target, line_of
         self.iptr = f"i{target.cpu.pointer_bits}"
         self.alignment = target.cpu.alignment
         self.declare: dict[str, str] = {}
@@ -228,11 +229,11 @@ def _escape(data: bytes) -> str:
     return "".join([_PRINTABLE[byte] for byte in data])
 
 
-def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:
-    """LLVM IR text of every PrimFunc of a module (lowered, flat, vectorised)."""
+def emit_module(mod: IRModule | PrimFunc, target: Target | str, line_of: LineOf | None = None) -> str:
+    """LLVM IR text of every PrimFunc of a module (lowered, flat, vectorised). line_of: as ModuleEmitter takes it."""
     if isinstance(mod, PrimFunc):
         mod = IRModule.from_expr(mod)
-    return ModuleEmitter(mod, Target(target)).emit()
+    return ModuleEmitter(mod, Target(target), line_of).emit()
 
 
 def emit_units(mod: IRModule, target: Target | str) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from tilewright.codegen.llvm.expressions.types import is_literal, llvm_type, mem
 from tilewright.codegen.llvm.functions.builder import Scope
 from tilewright.codegen.llvm.functions.frame import Frame
 from tilewright.codegen.llvm.functions.loops import Loops
+from tilewright.codegen.llvm.functions.source_lines import mark_lines
 from tilewright.codegen.llvm.functions.variables import Facts, Variables
 from tilewright.codegen.llvm.functions.workspaces import Workspaces
 from tilewright.codegen.llvm.memory.accesses import MemoryEmitter
@@ -87,7 +88,15 @@ class StmtEmitter:
                 f"{type(s).__name__} must be lowered before code generation (run the lowering pipeline)", s
             )
         self._rules[type(s)] = rule
+        line_of = self.frame.module.line_of
+        line = line_of(s) if line_of is not None else None
+        if line is None:
+            rule(s)
+            return
+        scopes = list(self.b.scopes)
+        lengths = [len(scope.lines) for scope in scopes]
         rule(s)
+        mark_lines(scopes, lengths, line)
 
     def on_sequence(self, s: SeqStmt) -> None:
         for item in s.seq:
