@@ -115,6 +115,11 @@ def cast(x: Any, dtype: str, span: BaseSpan | None = None) -> Any:
     return elementwise(x, converted, "T_cast") if isinstance(x, te.Tensor) else converted(x)
 
 
+def reals(x: te.Tensor) -> te.Tensor:
+    """x in floats: integers in float32 if it has all of them, else in float64."""
+    return x if x.dtype.is_float else cast(x, "float32" if x.dtype.bits < 32 else "float64")
+
+
 def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
     """The bits of x as another type with the same number of bits."""
     return elementwise(x, lambda v: tir.reinterpret(dtype, v), "T_reinterpret")

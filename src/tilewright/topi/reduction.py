@@ -9,7 +9,7 @@ from tilewright import te
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.planner import planner
-from tilewright.topi.utils import Dim, as_int, known_equal, normalize_axes, shape_of, to
+from tilewright.topi.utils import Dim, as_int, known_equal, normalize_axes, shape_of, sum_type, to
 from tilewright.topi.utils import prod as number_of
 
 if TYPE_CHECKING:
@@ -167,8 +167,14 @@ def scale_by_count(total: te.Tensor, number: PrimExprLike) -> te.Tensor:
 
 
 def mean(data: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> te.Tensor:
-    """Arithmetic mean along `axis`."""
-    return scale_by_count(sum(data, axis, keepdims, exclude), count(data, axis, exclude))
+    """Arithmetic mean along `axis`. That of integers is rounded towards zero."""
+    number = count(data, axis, exclude)
+    wide = sum_type(data.dtype, number)
+    axes = normalize_axes(axis, len(data.shape), exclude)
+    if wide == data.dtype or not axes:
+        return scale_by_count(sum(data, axis, keepdims, exclude), number)
+    total = reduce(data, axes, keepdims, te.sum, lambda v, _: to(v, wide), "T_sum")
+    return math.cast(scale_by_count(total, number), data.dtype)
 
 
 def variance(
@@ -179,7 +185,11 @@ def variance(
     exclude: bool = False,
     unbiased: bool = False,
 ) -> te.Tensor:
-    """The mean squared distance from `mean_` along `axis`. mean_: computed with keepdims. unbiased: divides by one less."""
+    """The mean squared distance from `mean_` along `axis`. mean_: computed with keepdims. unbiased: divides by one less. That of integers
+    is computed in floats, and rounded towards zero."""
+    if not data.dtype.is_float:
+        found = variance(math.reals(data), math.reals(mean_), axis, keepdims, exclude, unbiased)
+        return math.cast(found, data.dtype)
     axes = normalize_axes(axis, len(data.shape), exclude)
     own = shape_of(mean_)
     full = shape_of(data)

@@ -192,6 +192,15 @@ def accumulator(dtype: str) -> str:
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
+def sum_type(dtype: str, number: Any) -> str:
+    """The type in which `number` values of `dtype` are added: for integers one that holds the sum, as far as there is one."""
+    kind = DataType(dtype)
+    if kind.is_float or kind.is_bool or dtype == "uint64":
+        return dtype
+    bits = kind.bits + (number.bit_length() if isinstance(number, int) else 32)
+    return "int32" if bits < 32 else "int64"
+
+
 def to(value: Any, dtype: str) -> Any:
     """An expression or int converted to `dtype`; no cast if it has that type."""
     if isinstance(value, (int, float)):

@@ -22,6 +22,7 @@ from tilewright.topi.utils import (
     get_pad_tuple,
     prod,
     shape_of,
+    sum_type,
     to,
     window_extent,
 )
@@ -135,11 +136,16 @@ def _reduced(data: te.Tensor, windows: Sequence[Window], largest: bool) -> te.Te
     ways = [te.reduce_axis((0, w.kernel), name=f"rv{j}") for j, w in enumerate(windows)]
     read, computed, columns = _reader(data, windows, ways, tir.lowest(data.dtype) if largest else 0)
     # Floats of 16 bits are reduced in float32: sums keep small terms, and comparisons have vector instructions.
-    wide = accumulator(data.dtype)
+    wide = accumulator(data.dtype) if largest else _sum_type(data.dtype, prod([w.kernel for w in windows]))
     combine, name = (te.max, "pool_max") if largest else (te.sum, "pool_sum")
     made = compute(computed, lambda *i: combine(to(read(i), wide), axis=ways), name=name, tag=name)
     made = first_columns(made, columns)
     return _stored(made, data.dtype) if largest else made
+
+
+def _sum_type(dtype: str, number: Any) -> str:
+    """The type in which the elements of windows are added."""
+    return sum_type(accumulator(dtype), number)
 
 
 def _in_two(data: te.Tensor, windows: Sequence[Window]) -> tuple[list[Window], list[Window]] | None:
@@ -274,8 +280,10 @@ def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW", letters: 
     shape = shape_of(data)
     if pool_type == "max":
         return reduce(data, axes, True, te.max, lambda v, _: v, "global_pool_max")
-    total = reduce(data, axes, True, te.sum, lambda v, _: v, "global_pool_sum")
-    return scale_by_count(total, prod(shape[a] for a in axes))
+    number = prod(shape[a] for a in axes)
+    wide = sum_type(data.dtype, number)
+    total = reduce(data, axes, True, te.sum, lambda v, _: to(v, wide), "global_pool_sum")
+    return _stored(scale_by_count(total, number), data.dtype)
 
 
 def adaptive_pool(
@@ -318,9 +326,10 @@ def adaptive_pool(
             name="adaptive_pool_max",
             tag="adaptive_pool_max",
         )
+    wide = sum_type(data.dtype, prod(widest))
     total = compute(
         out,
-        lambda *i: te.sum(value(i, tir.const(0, data.dtype)), axis=ways),
+        lambda *i: te.sum(to(value(i, tir.const(0, data.dtype)), wide), axis=ways),
         name="adaptive_pool_sum",
         tag="adaptive_pool_sum",
     )
@@ -329,7 +338,8 @@ def adaptive_pool(
         number = as_int(1)
         for j, a in enumerate(axes):
             number = number * (end(j, i[a]) - start(j, i[a]))
-        return total(*i) / to(number, total.dtype)
+        divided = total(*i) / to(number, wide) if data.dtype.is_float else tir.truncdiv(total(*i), to(number, wide))
+        return to(divided, data.dtype)
 
     return compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.math import reals
 from tilewright.topi.reduction import largest_number, reduce
 from tilewright.topi.utils import normalize_axis
 
@@ -24,6 +25,7 @@ def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """exp(x - max) / sum(exp(x - max)) along `axis`. Exponentials are multiplied by the inverse of the sum."""
+    x = reals(x)
     at, top = _parts(x, axis)
     e = compute(
         x.shape, lambda *i: tir.exp(x(*i) - top(*i[:at], *i[at + 1 :])), name="T_softmax_exp", tag=tag.BROADCAST
@@ -49,6 +51,7 @@ fast_softmax = softmax
 
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """x - max - log(sum(exp(x - max))) along `axis`."""
+    x = reals(x)
     at, top = _parts(x, axis)
 
     def rest(i: Sequence[PrimExpr]) -> list[PrimExpr]:

@@ -8,8 +8,8 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from tilewright import te, topi
-from tilewright.ir import TensorType, Type
+from tilewright import te, tir, topi
+from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.relay.cards.card import COMM_REDUCE, Made, OpCard, Operand, Sample, of_topi
 from tilewright.relay.cards.relations import Dim, dims, normal_axis, tensor, tensor_type
@@ -130,6 +130,16 @@ all_ = _reduction("all", np.all, "Whether all along `axis` hold (bool).", BOOLS,
 any_ = _reduction("any", np.any, "Whether any along `axis` holds (bool).", BOOLS, "bool")
 
 
+def _real(data: np.ndarray) -> np.ndarray:
+    """data, integers as float64."""
+    return data.astype(np.float64) if data.dtype.kind in "iub" else data
+
+
+def _finite(v: PrimExpr) -> PrimExpr:
+    """v, or 0 if it is infinite."""
+    return tir.Select(tir.isinf(v), tir.const(0, v.dtype), v)
+
+
 class variance(OverAxes, key="variance"):
     """The mean squared distance of data from `mean` (computed with keepdims) along `axis`. unbiased: divided by n - 1."""
 
@@ -162,9 +172,9 @@ class variance(OverAxes, key="variance"):
 
     def ref(self, data: np.ndarray, mean: np.ndarray) -> np.ndarray:
         axes = tuple(self.axes(data.ndim))
-        total = np.sum((data - mean) ** 2, axis=axes, keepdims=self.keepdims)
+        total = np.sum((_real(data) - mean) ** 2, axis=axes, keepdims=self.keepdims)
         count = int(np.prod([data.shape[a] for a in axes])) - self.unbiased
-        return np.asarray(total / data.dtype.type(count))
+        return np.asarray(total / total.dtype.type(count)).astype(data.dtype, copy=False)
 
     def grad(self, data: Expr, mean: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return derived(self, [data, mean], dy)
@@ -178,12 +188,13 @@ class std(Reduction, key="std"):
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         axes = self.axes(len(data.shape))
+        data = topi.math.reals(data)
         centre = topi.mean(data, axes, True)
         return topi.sqrt(topi.variance(data, centre, axes, self.keepdims, False, self.unbiased))
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         found = np.std(data, axis=tuple(self.axes(data.ndim)), keepdims=self.keepdims, ddof=int(self.unbiased))
-        return np.asarray(found)
+        return np.asarray(found).astype(data.dtype, copy=False)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         y, d = self.kept(result, data), self.kept(dy, data)
@@ -200,15 +211,20 @@ class logsumexp(Reduction, key="logsumexp"):
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         axes = self.axes(len(data.shape))
-        largest = topi.max(data, axes, True)
+        data = topi.math.reals(data)
+        # The distance of infinity from itself is NaN, so it is left to the exponentials.
+        largest = topi.math.elementwise(topi.max(data, axes, True), _finite, "T_largest")
         total = topi.log(topi.sum(topi.exp(data - largest), axes, True)) + largest
         return total if self.keepdims or not axes else topi.squeeze(total, axes)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         axes = tuple(self.axes(data.ndim))
-        largest = data.max(axes, keepdims=True)
-        total = np.log(np.exp(data - largest).sum(axes, keepdims=True)) + largest
-        return np.asarray(total if self.keepdims else total.squeeze(axes))
+        x = _real(data)
+        largest = x.max(axes, keepdims=True)
+        largest = np.where(np.isinf(largest), np.zeros_like(largest), largest)
+        with np.errstate(divide="ignore", over="ignore"):
+            total = np.log(np.exp(x - largest).sum(axes, keepdims=True)) + largest
+        return np.asarray(total if self.keepdims else total.squeeze(axes)).astype(data.dtype, copy=False)
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return [op("multiply")(self.kept(dy, data), op("exp")(op("subtract")(data, self.kept(result, data))))]

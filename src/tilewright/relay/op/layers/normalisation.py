@@ -65,6 +65,12 @@ def _vectors(data: TensorType, axis: int, *vectors: TensorType) -> TensorType:
     return d
 
 
+def _floats(t: TensorType, arg: int = 0) -> TensorType:
+    """A tensor type, which must be of floats."""
+    need(tensor(t, arg).dtype.is_float, "it must be of floats", f"it is of {t.dtype}", arg, "Cast it to float32")
+    return t
+
+
 def _along(v: np.ndarray, axis: int, ndim: int) -> np.ndarray:
     shape = [1] * ndim
     shape[axis] = -1
@@ -157,7 +163,7 @@ class layer_norm(OpCard, key="nn.layer_norm"):
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
-        return _vectors(data, self.axis, gamma, beta)
+        return _floats(_vectors(data, self.axis, gamma, beta))
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
         return topi.nn.layer_norm(
@@ -177,7 +183,7 @@ class rms_norm(OpCard, key="nn.contrib_rms_norm"):
 
     def infer(self, data: TensorType) -> Type:
         need(len(tensor(data, 0).shape) > 0, "the data must have an axis", "it has none", 0)
-        return data
+        return _floats(data)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.divided_by_rms(data, [len(data.shape) - 1], self.epsilon)
@@ -201,7 +207,7 @@ class instance_norm(OpCard, key="nn.instance_norm"):
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
-        return _vectors(data, self.axis, gamma, beta)
+        return _floats(_vectors(data, self.axis, gamma, beta))
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
         return topi.nn.instance_norm(data, gamma, beta, None, self.epsilon, self.center, self.scale, self.axis)
@@ -226,7 +232,7 @@ class group_norm(OpCard, key="nn.group_norm"):
         return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
-        t = _vectors(data, self.axis, gamma, beta)
+        t = _floats(_vectors(data, self.axis, gamma, beta))
         channels = dims(t)[normal_axis(self.axis, len(t.shape))]
         need(
             not isinstance(channels, int) or channels % self.num_groups == 0,

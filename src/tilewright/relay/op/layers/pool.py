@@ -68,6 +68,9 @@ class Pool(OpCard):
             out[a] = known_extent(window(data.shape[a], ks[j], before[j], after[j], ss[j], ds[j], self.ceil_mode))
             reach = (out[a] - 1) * ss[j] + (ks[j] - 1) * ds[j] + 1
             widths[a] = (before[j], max(after[j], reach - data.shape[a] - before[j]))
+        kept = data.dtype
+        if self.kind == "avg" and kept.kind in "iu":
+            data = data.astype(np.int64)
         counted = np.ones(data.shape, data.dtype)
         if getattr(self, "count_include_pad", False):
             inner = [(0, 0)] * data.ndim
@@ -95,7 +98,7 @@ class Pool(OpCard):
                 result, number = result + part, number + ones
         if self.kind == "avg":
             result = result // np.maximum(number, 1) if data.dtype.kind in "iu" else result / np.maximum(number, 1)
-        return np.asarray(result, data.dtype)
+        return np.asarray(result).astype(kept, copy=False)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Runs on channel blocks like on single channels."""
@@ -189,9 +192,8 @@ class GlobalPool(OpCard):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         axes = tuple(spatial_axes(self.layout, self.letters))
-        return np.asarray(
-            data.max(axes, keepdims=True) if self.kind == "max" else data.mean(axes, keepdims=True, dtype=data.dtype)
-        )
+        found = data.max(axes, keepdims=True) if self.kind == "max" else data.mean(axes, keepdims=True)
+        return np.asarray(found).astype(data.dtype, copy=False)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Runs on channel blocks like on single channels."""
@@ -243,14 +245,15 @@ class AdaptivePool(OpCard):
         return topi.nn.adaptive_pool(data, self._sizes(topi.utils.shape_of(data)), self.kind, self.layout, self.letters)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
+        made = data
         for a, m in zip(spatial_axes(self.layout, self.letters), self._sizes(data.shape), strict=True):
             n = data.shape[a]
             parts = []
             for i in range(m):
-                window_ = np.take(data, np.arange(i * n // m, -(-(i + 1) * n // m)), a)
+                window_ = np.take(made, np.arange(i * n // m, -(-(i + 1) * n // m)), a)
                 parts.append(window_.max(a, keepdims=True) if self.kind == "max" else window_.mean(a, keepdims=True))
-            data = np.concatenate(parts, a)
-        return data
+            made = np.concatenate(parts, a)
+        return made.astype(data.dtype, copy=False)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Runs on channel blocks like on single channels."""
@@ -338,6 +341,7 @@ class PoolGrad(OpCard):
 
     def infer(self, out_grad: TensorType, data: TensorType) -> Type:
         g, t = tensor(out_grad, 0, 4), tensor(data, 1, 4)
+        need(self.kind == "max" or t.dtype.is_float, "the mean's data must be floats", f"they are {t.dtype}", 1)
         ks, ss, (before, after), _ = self._attributes()
         for j, a in enumerate(spatial_axes(self.layout)):
             found = window(dims(t)[a], ks[j], before[j], after[j], ss[j], 1, self.ceil_mode)
