@@ -127,6 +127,7 @@ def test_channels_last_compiled() -> None:
 OPERATIONS = {
     "arithmetic": lambda x: (x + 1) * 2 - x / 3 + 1 / (x * x + 1) - (-x),
     "unary": lambda x: ops.exp(x) + ops.tanh(x) + ops.sqrt(ops.abs(x)) + ops.square(x) + ops.sign(x) + ops.floor(x) + ops.log1p(ops.abs(x)),
+    "near zero": lambda x: 1e7 * (ops.log1p(x * 1e-7) + ops.expm1(x * 1e-7)),
     "binary": lambda x: ops.maximum(x, 0.2) + ops.minimum(x, x * 2) + ops.power(ops.abs(x), 1.5) + ops.arctan2(x, x + 2),
     "mean": lambda x: ops.mean(x, axis=1) + ops.max(x, axis=1) + ops.var(x, axis=1) + ops.std(x, axis=1),
     "sum": lambda x: ops.sum(x, axis=[1, 2], keepdims=True) + ops.logsumexp(x, axis=-1, keepdims=True),

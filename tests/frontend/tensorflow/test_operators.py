@@ -98,6 +98,13 @@ def test_weights_are_parameters_and_not_copied() -> None:
     assert "nn.matmul" in str(from_tensorflow(graph, convert_config={"use_dense": False})[0])
 
 
+def test_digits_near_zero() -> None:
+    x = np.array([1e-9, -1e-7, 3e-4, 0.6, 40], "float32")
+    graph = graph_of(("Log1p", "a", ("x",)), ("Expm1", "b", ("x",)), ("Xlog1py", "c", ("x", "x")), shape=(5,))
+    for found, wanted in zip(run(graph, x), (np.log1p(x), np.expm1(x), x * np.log1p(x)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_shapes_stay_symbolic() -> None:
     graph = graph_of(
         ("Shape", "s", ("x",)), constant("zero", [0]), constant("one", [1]), constant("four", 2), constant("two", 2),

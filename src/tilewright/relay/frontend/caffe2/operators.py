@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.caffe2.node import OperatorNode, converters
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.products import product
 from tilewright.relay.frontend.common.value import Value, known_extents
 from tilewright.support.errors import OpNotImplemented
@@ -111,26 +112,20 @@ def _prelu(c: OperatorNode, x: Value, slope: Value) -> Value:
     return c.call("nn.prelu", x, slope, axis=c.channel_axis(x))
 
 
-def _below(c: OperatorNode, x: Value, alpha: float) -> Value:
-    low = c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0)
-    return c.call("where", c.call("greater", x, 0.0), x, c.call("multiply", low, alpha))
-
-
 @converters.of("Elu")
 def _elu(c: OperatorNode, x: Value) -> Value:
-    return _below(c, x, c.real("alpha", 1.0))
+    return activations.elu(c, x, c.real("alpha", 1.0))
 
 
 @converters.of("Selu")
 def _selu(c: OperatorNode, x: Value) -> Value:
-    # Klambauer et al., Self-Normalizing Neural Networks, 2017.
-    alpha, scale = c.real("alpha", 1.6732632423543772), c.real("scale", 1.0507009873554805)
-    return c.call("multiply", _below(c, x, alpha), scale)
+    alpha, scale = c.real("alpha", activations.SELU_ALPHA), c.real("scale", activations.SELU_SCALE)
+    return activations.selu(c, x, alpha, scale)
 
 
 @converters.of("Swish")
 def _swish(c: OperatorNode, x: Value) -> Value:
-    return c.call("multiply", x, c.call("sigmoid", x))
+    return activations.silu(c, x)
 
 
 @converters.of("HardSigmoid")
@@ -141,14 +136,12 @@ def _hard_sigmoid(c: OperatorNode, x: Value) -> Value:
 
 @converters.of("Softplus")
 def _softplus(c: OperatorNode, x: Value) -> Value:
-    # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)
+    return activations.softplus(c, x)
 
 
 @converters.of("Softsign")
 def _softsign(c: OperatorNode, x: Value) -> Value:
-    return c.call("divide", x, c.call("add", c.call("abs", x), 1.0))
+    return activations.softsign(c, x)
 
 
 @converters.of("Softmax", "LogSoftmax")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tilewright.formats.coreml_messages import weights_of
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.coreml.node import CoreMLLayer, converters
 from tilewright.support.errors import OpNotImplemented
@@ -100,21 +99,9 @@ def _clip(c: CoreMLLayer, x: Value) -> Value:
 @converters.of("gelu")
 def _gelu(c: CoreMLLayer, x: Value) -> Value:
     mode = int(c.options.mode)
-    if mode == 0:
-        share = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-    elif mode == 1:
-        cube = c.call("multiply", c.call("multiply", x, x), x)
-        inner = c.call("add", x, c.call("multiply", cube, 0.044715))
-        share = c.call("tanh", c.call("multiply", inner, float(np.sqrt(2 / np.pi))))
-    else:
-        return c.call("multiply", x, c.call("sigmoid", c.call("multiply", x, 1.702)))
-    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))
-
-
-def _softplus(c: CoreMLLayer, x: Value) -> Value:
-    # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)
+    if mode in (0, 1):
+        return activations.gelu(c, x, mode == 1)
+    return c.call("multiply", x, c.call("sigmoid", c.call("multiply", x, 1.702)))
 
 
 def _by_channel(c: CoreMLLayer, x: Value, field: str, weights: Any) -> Value:
@@ -143,15 +130,14 @@ def _activation(c: CoreMLLayer, x: Value) -> Value:
     if kind == "sigmoidHard":
         return c.call("clip", c.call("add", c.call("multiply", x, float(p.alpha)), float(p.beta)), a_min=0.0, a_max=1.0)
     if kind == "ELU":
-        low = c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0)
-        return c.call("where", c.call("greater_equal", x, 0.0), x, c.call("multiply", low, float(p.alpha)))
+        return activations.elu(c, x, float(p.alpha))
     if kind == "softsign":
-        return c.call("divide", x, c.call("add", c.call("abs", x), 1.0))
+        return activations.softsign(c, x)
     if kind == "softplus":
-        return _softplus(c, x)
+        return activations.softplus(c, x)
     if kind == "parametricSoftplus":
         alpha, beta = (_by_channel(c, x, name, getattr(p, name)) for name in ("alpha", "beta"))
-        return c.call("multiply", _softplus(c, c.call("multiply", x, beta)), alpha)
+        return c.call("multiply", activations.softplus(c, c.call("multiply", x, beta)), alpha)
     raise OpNotImplemented(f"its function is {kind}")
 
 

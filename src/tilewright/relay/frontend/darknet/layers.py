@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.formats.darknet import LAYERTYPE, Layer, padding_of, sources
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.listed import Converters, ListedNode
 from tilewright.relay.frontend.common.value import Value, near_text
@@ -64,14 +65,8 @@ def _line(c: Builder, x: Value, factor: float, shift: float = 0.0) -> Value:
 
 
 def _selu(c: Builder, x: Value) -> Value:
-    # Klambauer et al., Self-Normalizing Neural Networks, 2017, with Darknet's digits.
-    below = _line(c, c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0), 1.0507 * 1.6732)
-    return c.call("where", c.call("less", x, 0.0), below, _line(c, x, 1.0507))
-
-
-def _elu(c: Builder, x: Value) -> Value:
-    below = c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0)
-    return c.call("where", c.call("less", x, 0.0), below, x)
+    # With Darknet's digits.
+    return activations.selu(c, x, 1.6732, 1.0507)
 
 
 def _plse(c: Builder, x: Value) -> Value:
@@ -91,19 +86,13 @@ def _lhtan(c: Builder, x: Value) -> Value:
     return c.call("where", c.call("less", x, 0.0), _line(c, x, 0.001), high)
 
 
-def _mish(c: Builder, x: Value) -> Value:
-    # Misra, Mish, 2019: x tanh(log(1 + exp(x))); the logarithm in a form that does not overflow.
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("multiply", x, c.call("tanh", c.call("add", c.call("maximum", x, 0.0), tail)))
-
-
 ACTIVATIONS: dict[str, Any] = {
     "linear": lambda c, x: x,
     "logistic": lambda c, x: c.call("sigmoid", x),
     "loggy": lambda c, x: _line(c, c.call("sigmoid", x), 2.0, -1.0),
     "relu": lambda c, x: c.call("nn.relu", x),
     "relu6": lambda c, x: c.call("clip", x, a_min=0.0, a_max=6.0),
-    "elu": _elu,
+    "elu": activations.elu,
     "selu": _selu,
     "relie": lambda c, x: c.call("nn.leaky_relu", x, alpha=0.01),
     "ramp": lambda c, x: c.call("add", c.call("nn.relu", x), _line(c, x, 0.1)),
@@ -113,8 +102,8 @@ ACTIVATIONS: dict[str, Any] = {
     "stair": _stair,
     "hardtan": _hardtan,
     "lhtan": _lhtan,
-    "mish": _mish,
-    "swish": lambda c, x: c.call("multiply", x, c.call("sigmoid", x)),
+    "mish": activations.mish,
+    "swish": activations.silu,
 }
 
 

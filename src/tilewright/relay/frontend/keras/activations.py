@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.value import Value, near_text
 from tilewright.relay.frontend.keras.value import LayerCall, keras_layer
 from tilewright.support.errors import OpNotImplemented
 
 Activation = Callable[..., Value]
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-"""Klambauer et al., Self-Normalizing Neural Networks, 2017."""
 
 
 def relu(
@@ -32,34 +31,13 @@ def relu(
 
 
 def elu(c: LayerCall, x: Value, alpha: float = 1.0) -> Value:
-    below = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0), float(alpha))
-    return c.call("where", c.call("greater", x, 0.0), x, below)
-
-
-def gelu(c: LayerCall, x: Value, approximate: bool = False) -> Value:
-    if approximate:
-        cube = c.call("multiply", c.call("multiply", x, x), x)
-        inner = c.call("multiply", c.call("add", x, c.call("multiply", cube, 0.044715)), float(np.sqrt(2 / np.pi)))
-        share = c.call("tanh", inner)
-    else:
-        share = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))
+    return activations.elu(c, x, float(alpha))
 
 
 def hard_sigmoid(c: LayerCall, x: Value) -> Value:
     # Keras 2 had other constants.
     scale, shift = (1 / 6, 0.5) if c.version >= 3 else (0.2, 0.5)
     return c.call("clip", c.call("add", c.call("multiply", x, scale), shift), a_min=0.0, a_max=1.0)
-
-
-def softplus(c: LayerCall, x: Value) -> Value:
-    # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)
-
-
-def _silu(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("sigmoid", x))
 
 
 def _soft_shrink(c: LayerCall, x: Value, threshold: float = 0.5) -> Value:
@@ -72,9 +50,9 @@ def _hard_shrink(c: LayerCall, x: Value, threshold: float = 0.5) -> Value:
 
 
 def _celu(c: LayerCall, x: Value, alpha: float = 1.0) -> Value:
-    low = c.call("exp", c.call("divide", c.call("minimum", x, 0.0), float(alpha)))
-    below = c.call("multiply", c.call("subtract", low, 1.0), float(alpha))
-    return c.call("add", c.call("maximum", x, 0.0), below)
+    if not alpha:
+        raise c.refuse("alpha", alpha, "numbers other than 0, by which it divides")
+    return activations.elu(c, x, float(alpha), steepness=1 / float(alpha))
 
 
 def _squareplus(c: LayerCall, x: Value, b: float = 4) -> Value:
@@ -142,28 +120,12 @@ def _tanh_shrink(c: LayerCall, x: Value) -> Value:
     return c.call("subtract", x, c.call("tanh", x))
 
 
-def _softsign(c: LayerCall, x: Value) -> Value:
-    return c.call("divide", x, c.call("add", c.call("abs", x), 1.0))
-
-
-def _mish(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("tanh", softplus(c, x)))
-
-
 def _hard_silu(c: LayerCall, x: Value) -> Value:
     return c.call("multiply", x, hard_sigmoid(c, x))
 
 
-def _selu(c: LayerCall, x: Value) -> Value:
-    return c.call("multiply", elu(c, x, SELU_ALPHA), SELU_SCALE)
-
-
 def _log_softmax(c: LayerCall, x: Value, axis: int = -1) -> Value:
     return c.call("nn.log_softmax", x, axis=c.axis(axis, x.ndim))
-
-
-def _log_sigmoid(c: LayerCall, x: Value) -> Value:
-    return c.call("negative", softplus(c, c.call("negative", x)))
 
 
 def _glu(c: LayerCall, x: Value, axis: int = -1) -> Value:
@@ -189,12 +151,12 @@ def _sparse_sigmoid(c: LayerCall, x: Value) -> Value:
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "linear": _linear, "relu": relu, "relu6": _relu6, "elu": elu, "selu": _selu, "gelu": gelu, "softmax": softmax,
+    "linear": _linear, "relu": relu, "relu6": _relu6, "elu": elu, "selu": activations.selu, "gelu": activations.gelu, "softmax": softmax,
     "log_softmax": _log_softmax, "sigmoid": _composed("sigmoid"), "tanh": _composed("tanh"), "exponential": _composed("exp"),
-    "softplus": softplus, "softsign": _softsign, "silu": _silu, "swish": _silu, "hard_sigmoid": hard_sigmoid,
-    "hard_silu": _hard_silu, "hard_swish": _hard_silu, "hard_tanh": _hard_tanh, "tanh_shrink": _tanh_shrink,
-    "soft_shrink": _soft_shrink, "hard_shrink": _hard_shrink, "leaky_relu": _leaky, "mish": _mish, "celu": _celu, "glu": _glu,
-    "log_sigmoid": _log_sigmoid, "squareplus": _squareplus, "sparse_plus": _sparse_plus, "sparsemax": sparsemax,
+    "softplus": activations.softplus, "softsign": activations.softsign, "silu": activations.silu, "swish": activations.silu,
+    "hard_sigmoid": hard_sigmoid, "hard_silu": _hard_silu, "hard_swish": _hard_silu, "hard_tanh": _hard_tanh, "tanh_shrink": _tanh_shrink,
+    "soft_shrink": _soft_shrink, "hard_shrink": _hard_shrink, "leaky_relu": _leaky, "mish": activations.mish, "celu": _celu, "glu": _glu,
+    "log_sigmoid": activations.log_sigmoid, "squareplus": _squareplus, "sparse_plus": _sparse_plus, "sparsemax": sparsemax,
     "threshold": _threshold, "sparse_sigmoid": _sparse_sigmoid,
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import near_zero
 from tilewright.relay.frontend.common.builder import FAR
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.value import Value
@@ -135,10 +136,8 @@ def _reciprocal(c: LayerCall, x: Value) -> Value:
 def _near(c: LayerCall, x: Value) -> Value:
     x = c.floats(x)
     if c.kind.endswith("Expm1"):
-        return c.call("subtract", c.call("exp", x), 1.0)
-    return (
-        c.call("log", c.call("add", x, 1.0)) if c.kind.endswith("Log1p") else c.call("power", c.number(2, x.dtype), x)
-    )
+        return near_zero.expm1(c, x)
+    return near_zero.log1p(c, x) if c.kind.endswith("Log1p") else c.call("power", c.number(2, x.dtype), x)
 
 
 @keras_op("Erfc")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.mxnet.node import SymbolNode, converters
 from tilewright.support.errors import OpNotImplemented
@@ -173,18 +174,12 @@ def _lrn(c: SymbolNode, x: Value) -> Value:
 # ---- activations
 
 
-def softplus(c: SymbolNode, x: Value) -> Value:
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)
-
-
 ACTIVATIONS: dict[str, Any] = {
     "relu": lambda c, x: c.call("nn.relu", x),
     "sigmoid": lambda c, x: c.call("sigmoid", x),
     "tanh": lambda c, x: c.call("tanh", x),
-    "softrelu": softplus,
-    "softsign": lambda c, x: c.call("divide", x, c.call("add", c.call("abs", x), 1.0)),
+    "softrelu": activations.softplus,
+    "softsign": activations.softsign,
 }
 
 
@@ -210,14 +205,9 @@ def _leaky(c: SymbolNode, x: Value, gamma: Value | None = None) -> Value:
             return c.call("where", c.call("greater", x, 0.0), x, c.call("multiply", x, gamma))
         return c.call("nn.prelu", x, gamma, axis=1)
     if kind == "gelu":
-        share = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-        return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))
+        return activations.gelu(c, x)
     if kind in ("elu", "selu"):
-        # Klambauer et al., Self-Normalizing Neural Networks, 2017.
-        alpha, scale = (1.6732632423543772, 1.0507009873554805) if kind == "selu" else (slope, 1.0)
-        low = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0), alpha)
-        out = c.call("where", c.call("greater", x, 0.0), x, low)
-        return out if scale == 1 else c.call("multiply", out, scale)
+        return activations.elu(c, x, slope) if kind == "elu" else activations.selu(c, x)
     raise c.refuse("act_type", kind, "leaky, prelu, elu, selu, gelu, rrelu")
 
 

@@ -23,6 +23,7 @@ from tilewright.runtime.host_functions.registry import Config, config_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpError, OpNotImplemented
 
 if TYPE_CHECKING:
+    from tilewright.relay.frontend.common.builder import Builder
     from tilewright.relay.frontend.onnx.graph import Importer
 
 
@@ -235,6 +236,11 @@ class OnnxNode:
         self.op_type, self.name, self.attrs, self.opset = op_type, name, attrs, opset
         self.outputs, self.used, self.importer = outputs, used, importer
         self.span = Span(SourceName(name))
+
+    @property
+    def builder(self) -> Builder:
+        """The node as the builder that all importers share."""
+        return self.importer.builder(self.name)
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute's value, or the default."""

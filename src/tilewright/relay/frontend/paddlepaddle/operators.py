@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.products import product
 from tilewright.relay.frontend.common.value import Value
@@ -108,34 +109,20 @@ def _prelu(c: ProgramOp) -> Value:
     return c.call("where", c.call("greater", x, 0.0), x, c.call("multiply", x, slope))
 
 
-def _bent(c: ProgramOp, alpha: float, scale: float) -> Value:
-    x = c.one()
-    low = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0.0)), 1.0), alpha)
-    out = c.call("where", c.call("greater", x, 0.0), x, low)
-    return out if scale == 1 else c.call("multiply", out, scale)
-
-
 @paddle_op("elu")
 def _elu(c: ProgramOp) -> Value:
-    return _bent(c, c.real("alpha", 1.0), 1.0)
+    return activations.elu(c, c.one(), c.real("alpha", 1.0))
 
 
 @paddle_op("selu")
 def _selu(c: ProgramOp) -> Value:
-    # Klambauer et al., Self-Normalizing Neural Networks, 2017.
-    return _bent(c, c.real("alpha", 1.6732632423543772), c.real("scale", 1.0507009873554805))
+    alpha, scale = c.real("alpha", activations.SELU_ALPHA), c.real("scale", activations.SELU_SCALE)
+    return activations.selu(c, c.one(), alpha, scale)
 
 
 @paddle_op("gelu")
 def _gelu(c: ProgramOp) -> Value:
-    x = c.one()
-    if c.flag("approximate"):
-        cube = c.call("multiply", c.call("multiply", x, x), x)
-        inner = c.call("add", x, c.call("multiply", cube, 0.044715))
-        share = c.call("tanh", c.call("multiply", inner, float(np.sqrt(2 / np.pi))))
-    else:
-        share = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", share, 1.0))
+    return activations.gelu(c, c.one(), c.flag("approximate"))
 
 
 @paddle_op("silu", "swish")
@@ -157,21 +144,15 @@ def _hard_sigmoid(c: ProgramOp) -> Value:
     return c.call("clip", line, a_min=0.0, a_max=1.0)
 
 
-def softplus(c: ProgramOp, x: Value) -> Value:
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1.0))
-    return c.call("add", c.call("maximum", x, 0.0), tail)
-
-
 @paddle_op("softplus")
 def _softplus(c: ProgramOp) -> Value:
     beta = c.real("beta", 1.0)
-    return c.call("divide", softplus(c, c.call("multiply", c.one(), beta)), beta)
+    return c.call("divide", activations.softplus(c, c.call("multiply", c.one(), beta)), beta)
 
 
 @paddle_op("mish")
 def _mish(c: ProgramOp) -> Value:
-    return c.call("multiply", c.one(), c.call("tanh", softplus(c, c.one())))
+    return activations.mish(c, c.one())
 
 
 @paddle_op("softmax", "log_softmax")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.onnx import compatibility
 from tilewright.relay.frontend.onnx.ops.casting import decoded
 from tilewright.relay.frontend.onnx.value import OnnxNode, Result, Tensor, Value, onnx_op
@@ -183,27 +184,18 @@ def _prelu(node: OnnxNode, x: Value, slope: Value) -> Expr:
     return node.call("where", node.call("greater", x, zero), x, node.call("multiply", x, slope))
 
 
-def _positive_part(node: OnnxNode, x: Tensor, negative: Tensor, zero: Tensor) -> Expr:
-    return node.call("where", node.call("greater", x, zero), x, negative)
-
-
 @onnx_op("Elu")
 def _elu(node: OnnxNode, x: Value) -> Expr:
-    # exp of non-positive values cannot overflow.
-    zero, one = node.scalar(0, x), node.scalar(1, x)
-    below = node.call("subtract", node.call("exp", node.call("minimum", x, zero)), one)
-    return _positive_part(node, x, node.call("multiply", below, node.scalar(node.get("alpha", 1.0), x)), zero)
+    return activations.elu(node.builder, x, node.get("alpha", 1.0)).expr
 
 
 @onnx_op("Selu")
 def _selu(node: OnnxNode, x: Value) -> Expr:
     # Before opset 6 the defaults have five digits.
     old = node.opset < 6
-    gamma = node.scalar(node.get("gamma", 1.0507 if old else 1.05070102214813232421875), x)
-    alpha = node.scalar(node.get("alpha", 1.6732 if old else 1.67326319217681884765625), x)
-    zero = node.scalar(0, x)
-    below = node.call("subtract", node.call("exp", node.call("minimum", x, zero)), node.scalar(1, x))
-    return node.call("multiply", gamma, _positive_part(node, x, node.call("multiply", alpha, below), zero))
+    gamma = node.get("gamma", 1.0507 if old else 1.05070102214813232421875)
+    alpha = node.get("alpha", 1.6732 if old else 1.67326319217681884765625)
+    return activations.selu(node.builder, x, alpha, gamma).expr
 
 
 @onnx_op("Celu")
@@ -211,9 +203,7 @@ def _celu(node: OnnxNode, x: Value) -> Expr:
     slope = node.get("alpha", 1.0)
     if not slope or not np.isfinite(slope):
         raise DiagnosticError(f"its alpha is {slope:g}, by which it divides and multiplies")
-    alpha, zero = node.scalar(slope, x), node.scalar(0, x)
-    inner = node.call("exp", node.call("divide", node.call("minimum", x, zero), alpha))
-    return _positive_part(node, x, node.call("multiply", alpha, node.call("subtract", inner, node.scalar(1, x))), zero)
+    return activations.elu(node.builder, x, slope, steepness=1 / slope).expr
 
 
 @onnx_op("ThresholdedRelu")
@@ -222,26 +212,19 @@ def _thresholded_relu(node: OnnxNode, x: Value) -> Expr:
     return node.call("where", above, x, node.scalar(0, x))
 
 
-def _softplus_of(node: OnnxNode, x: Value) -> Expr:
-    # max(x, 0) + log(1 + exp(-|x|)) cannot overflow.
-    one = node.scalar(1, x)
-    tail = node.call("log", node.call("add", one, node.call("exp", node.call("negative", node.call("abs", x)))))
-    return node.call("add", node.call("nn.relu", x), tail)
-
-
 @onnx_op("Softplus")
 def _softplus(node: OnnxNode, x: Value) -> Expr:
-    return _softplus_of(node, x)
+    return activations.softplus(node.builder, x).expr
 
 
 @onnx_op("Mish")
 def _mish(node: OnnxNode, x: Value) -> Expr:
-    return node.call("multiply", x, node.call("tanh", _softplus_of(node, x)))
+    return activations.mish(node.builder, x).expr
 
 
 @onnx_op("Softsign")
 def _softsign(node: OnnxNode, x: Value) -> Expr:
-    return node.call("divide", x, node.call("add", node.scalar(1, x), node.call("abs", x)))
+    return activations.softsign(node.builder, x).expr
 
 
 @onnx_op("Shrink")
@@ -275,14 +258,7 @@ def _swish(node: OnnxNode, x: Value) -> Expr:
 
 @onnx_op("Gelu")
 def _gelu(node: OnnxNode, x: Value) -> Expr:
-    half, one = node.scalar(0.5, x), node.scalar(1, x)
-    if node.get("approximate", "none") == "tanh":
-        cube = node.call("multiply", node.call("multiply", x, x), x)
-        inner = node.call("add", x, node.call("multiply", node.scalar(0.044715, x), cube))
-        curve = node.call("tanh", node.call("multiply", node.scalar(np.sqrt(2 / np.pi), x), inner))
-    else:
-        curve = node.call("erf", node.call("multiply", x, node.scalar(np.sqrt(0.5), x)))
-    return node.call("multiply", node.call("multiply", half, x), node.call("add", one, curve))
+    return activations.gelu(node.builder, x, node.get("approximate", "none") == "tanh").expr
 
 
 def axes_of(node: OnnxNode, axes: Value | None) -> list[int] | None:

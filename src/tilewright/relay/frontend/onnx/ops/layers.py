@@ -385,7 +385,7 @@ def _flat_softmax(key: str) -> Callable[..., Tensor]:
             node.static(x)
         compatibility.FLAT_SOFTMAX.seen(node.name)
         front, back = [math.prod(part) for part in (shape[:at], shape[at:])]
-        c = node.importer.builder(node.name)
+        c = node.builder
         flat = node.call("reshape", x, newshape=(-1, back) if isinstance(back, int) else (front, -1))
         return c.reshape(Value(node.call(key, flat, axis=-1)), shape).expr
 
@@ -449,7 +449,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
 
 def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Tensor, mode: str) -> Expr:
     """Padding with some numbers known only at run time: for each axis, input indices for the result's elements."""
-    c = node.importer.builder(node.name)
+    c = node.builder
     out, outside = CommonValue(x.expr), None
     for k, pair in enumerate(width):
         if all([isinstance(v, int) and not v for v in pair]):
@@ -491,4 +491,4 @@ def _pad(node: OnnxNode, x: Value, pads: Value, value: Value | None = None, axes
     count = 2 * (x.ndim if places is None else len(places))
     if isinstance(pads.shape[0], int) and pads.shape[0] != count:
         raise _other_than_two(pads.shape[0], count // 2)
-    return _pad_with(node, x, node.importer.builder(node.name).elements(pads, count), fill, places)
+    return _pad_with(node, x, node.builder.elements(pads, count), fill, places)

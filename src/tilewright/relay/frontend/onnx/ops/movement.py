@@ -103,7 +103,7 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Result:
         # The last part is smaller if the extent is not a multiple.
         extent = x.shape[axis]
         if not isinstance(extent, int):
-            c = node.importer.builder(node.name)
+            c = node.builder
             share = c.call("floor_divide", c.call("add", c.extent(x, axis), count - 1), count)
             ends = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
             return [
@@ -235,7 +235,7 @@ def _slice_by_computed_steps(
 ) -> Value:
     """Slice with steps that are read at run time and may be negative: it gathers indices along each axis."""
     (count,) = node.static(steps, "the number of its steps")
-    c = node.importer.builder(node.name)
+    c = node.builder
     bounds = [c.cast(c.reshape(v, [count]), "int64") for v in (starts, ends, steps)]
     for k, axis in enumerate(node.places(range(count) if axes is None else node.ints(axes, "axes"), x.ndim)):
         begin, end, step = [c.at(v, 0, k) for v in bounds]
@@ -408,7 +408,7 @@ def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Exp
         picks = node.call("cast", indices, dtype="int64")
     like = "int64" if "int" not in indices.dtype else indices.dtype
     # Negative indices count from the end; indices outside of [-depth, depth) give a row without a 1.
-    size = number if isinstance(number, Value) else node.importer.builder(node.name).size(number)
+    size = number if isinstance(number, Value) else node.builder.size(number)
     wrapped = node.call(
         "where",
         node.call("less", picks, node.scalar(0, like)),

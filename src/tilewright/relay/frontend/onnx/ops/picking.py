@@ -33,7 +33,7 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Expr:
     if not (isinstance(extent, int) and isinstance(told, int) and told <= extent):
         # Entries of the condition after the last element are ignored.
         zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
-        end = node.call("reshape", node.importer.builder(node.name).extent(x, axis), newshape=(1,))
+        end = node.call("reshape", node.builder.extent(x, axis), newshape=(1,))
         condition = Value(node.call("dyn.strided_slice", condition, zero, end, one, axes=(0,)))
     places = node.call("squeeze", node.call("argwhere", condition), axis=(1,))
     return node.call("take", x, places, axis=axis)

@@ -31,7 +31,7 @@ class Sizes:
     """Sizes in the computations of one node."""
 
     def __init__(self, node: OnnxNode) -> None:
-        self.c: Builder = node.importer.builder(node.name)
+        self.c: Builder = node.builder
 
     def read(self, vector: Value, what: str, count: Size) -> list[Size]:
         """The elements of a vector. count: the known number of elements, if the vector's type does not have it."""

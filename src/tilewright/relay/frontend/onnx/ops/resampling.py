@@ -46,7 +46,7 @@ class Axis:
 
 def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequence[float] | None, mode: str) -> Any:
     """x resampled to the given sizes or by the given scales. Some of them are known only at run time."""
-    c = node.importer.builder(node.name)
+    c = node.builder
     shape = x.shape
     axes = node.places(node.get("axes") or range(len(shape)), len(shape))
     crop = mode == "tf_crop_and_resize"

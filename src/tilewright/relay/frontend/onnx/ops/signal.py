@@ -33,7 +33,7 @@ def fourier(node: OnnxNode, x: Value, length: Size | None, axis: int, inverse: b
 
 def _extent(node: OnnxNode, x: Value, axis: int) -> Size:
     extent = x.shape[axis]
-    return extent if isinstance(extent, int) else Value(node.importer.builder(node.name).extent(x, axis).expr)
+    return extent if isinstance(extent, int) else Value(node.builder.extent(x, axis).expr)
 
 
 def _number(node: OnnxNode, x: Value, what: str) -> Size:

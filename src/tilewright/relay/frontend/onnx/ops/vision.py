@@ -145,7 +145,7 @@ def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | N
     )
     inner = [(shape[k + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n] for k in range(n)]
     whole = [*shape[:2], *inner]
-    c = node.importer.builder(node.name)
+    c = node.builder
     flat = node.value(
         "scatter_elements",
         c.full([math.prod(whole)], 0, x.dtype),

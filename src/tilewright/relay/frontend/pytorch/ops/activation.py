@@ -6,27 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import activations
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import DType, dtype_name
-from tilewright.relay.frontend.pytorch.ops.arithmetic import log1p
 from tilewright.relay.frontend.pytorch.value import Results, TorchCall, aten
 
 
 @aten("gelu")
 def gelu(c: TorchCall, x: Value, approximate: str = "none") -> Value:
-    if approximate == "tanh":
-        cube = c.call("multiply", c.call("multiply", x, x), x)
-        inner = c.call("add", x, c.call("multiply", cube, 0.044715))
-        curve = c.call("tanh", c.call("multiply", inner, float(np.sqrt(2 / np.pi))))
-    else:
-        curve = c.call("erf", c.call("multiply", x, float(np.sqrt(0.5))))
-    return c.call("multiply", c.call("multiply", x, 0.5), c.call("add", curve, 1))
+    return activations.gelu(c, x, approximate == "tanh")
 
 
 @aten("silu")
 def silu(c: TorchCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("sigmoid", x))
+    return activations.silu(c, x)
 
 
 @aten("relu6")
@@ -46,16 +40,12 @@ def _leaky_relu(c: TorchCall, x: Value, slope: float = 0.01) -> Value:
 
 @aten("elu")
 def _elu(c: TorchCall, x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Value:
-    # exp of non-positive values cannot overflow.
-    below = c.call("exp", c.call("multiply", c.call("minimum", x, 0), input_scale))
-    below = c.call("multiply", c.call("subtract", below, 1), alpha * scale)
-    above = c.call("multiply", x, scale) if scale != 1 else x
-    return c.call("where", c.call("greater", x, 0), above, below)
+    return activations.elu(c, x, alpha, scale, input_scale)
 
 
 @aten("selu")
 def _selu(c: TorchCall, x: Value) -> Value:
-    return _elu(c, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+    return activations.selu(c, x)
 
 
 @aten("celu")
@@ -66,22 +56,20 @@ def _celu(c: TorchCall, x: Value, alpha: float = 1.0) -> Value:
 @aten("softplus")
 def softplus(c: TorchCall, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     y = c.call("multiply", x, beta) if beta != 1 else x
-    # max(y, 0) + log(1 + exp(-|y|)) cannot overflow.
-    soft = c.call("add", c.call("nn.relu", y), log1p(c, c.call("exp", c.call("negative", c.call("abs", y)))))
+    soft = activations.softplus(c, y)
     soft = c.call("divide", soft, beta) if beta != 1 else soft
     return c.call("where", c.call("greater", y, threshold), x, soft)
 
 
 @aten("log_sigmoid", "log_sigmoid_forward")
 def _log_sigmoid(c: TorchCall, x: Value) -> Value | Results:
-    small = c.call("minimum", x, 0)
-    result = c.call("subtract", small, log1p(c, c.call("exp", c.call("negative", c.call("abs", x)))))
+    result = activations.log_sigmoid(c, x)
     return [result, c.call("exp", c.call("negative", c.call("abs", x)))] if "forward" in c.target else result
 
 
 @aten("mish")
 def _mish(c: TorchCall, x: Value) -> Value:
-    return c.call("multiply", x, c.call("tanh", softplus(c, x)))
+    return activations.mish(c, x)
 
 
 @aten("hardsigmoid")
@@ -117,7 +105,7 @@ def _tanhshrink(c: TorchCall, x: Value) -> Value:
 
 @aten("softsign")
 def _softsign(c: TorchCall, x: Value) -> Value:
-    return c.call("divide", x, c.call("add", c.call("abs", x), 1))
+    return activations.softsign(c, x)
 
 
 @aten("prelu", "_prelu_kernel")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.field_values import numpy_dtype
+from tilewright.relay.frontend.common import activations, near_zero
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.assignments import assignment_before
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Result, tensor, tf_op
@@ -81,9 +82,8 @@ def _no_nan(c: NodeCall, a: Value, b: Value) -> Value:
     safe = chosen(c, zero, 1, b) if c.op == "DivNoNan" else b
     if c.op in ("DivNoNan", "Xdivy"):
         return chosen(c, zero, 0, c.call("divide", a, safe))
-    if c.op == "Xlog1py":
-        safe = c.call("add", b, 1)
-    return chosen(c, zero, 0, c.call("multiply", a, c.call("log", safe)))
+    log = near_zero.log1p(c, b) if c.op == "Xlog1py" else c.call("log", b)
+    return chosen(c, zero, 0, c.call("multiply", a, log))
 
 
 @tf_op("Square")
@@ -105,12 +105,8 @@ def _reciprocal(c: NodeCall, x: Value) -> Value:
 @tf_op("Expm1", "Log1p", "Erfc")
 def _near(c: NodeCall, x: Value) -> Value:
     if c.op == "Expm1":
-        return c.call("subtract", c.call("exp", x), 1)
-    return (
-        c.call("log", c.call("add", x, 1))
-        if c.op == "Log1p"
-        else c.call("subtract", c.number(1, x.dtype), c.call("erf", x))
-    )
+        return near_zero.expm1(c, x)
+    return near_zero.log1p(c, x) if c.op == "Log1p" else c.call("subtract", c.number(1, x.dtype), c.call("erf", x))
 
 
 @tf_op("Atan2")
@@ -157,21 +153,17 @@ def _leaky(c: NodeCall, x: Value) -> Value:
 
 @tf_op("Elu", "Selu")
 def _elu(c: NodeCall, x: Value) -> Value:
-    alpha, scale = (1.0, 1.0) if c.op == "Elu" else (1.6732632423543772, 1.0507009873554805)
-    below = c.call("multiply", c.call("subtract", c.call("exp", c.call("minimum", x, 0)), 1), alpha)
-    out = c.call("where", c.call("greater", x, 0), x, below)
-    return c.call("multiply", out, scale) if scale != 1 else out
+    return activations.elu(c, x) if c.op == "Elu" else activations.selu(c, x)
 
 
 @tf_op("Softplus")
 def _softplus(c: NodeCall, x: Value) -> Value:
-    tail = c.call("log", c.call("add", c.call("exp", c.call("negative", c.call("abs", x))), 1))
-    return c.call("add", c.call("maximum", x, 0), tail)
+    return activations.softplus(c, x)
 
 
 @tf_op("Softsign")
 def _softsign(c: NodeCall, x: Value) -> Value:
-    return c.call("divide", x, c.call("add", c.call("abs", x), 1))
+    return activations.softsign(c, x)
 
 
 @tf_op("Softmax", "LogSoftmax")

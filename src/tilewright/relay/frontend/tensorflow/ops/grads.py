@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.cards.relations import known_equal
+from tilewright.relay.frontend.common.activations import SELU_ALPHA, SELU_SCALE
 from tilewright.relay.frontend.common.builder import Operand
 from tilewright.relay.frontend.common.slice_masks import SliceMasks
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops.layers import _padding, _spatial
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tf_op
-
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def _times(c: NodeCall, *factors: Any) -> Value:
