@@ -153,6 +153,7 @@ _REWRITES = (
     "layout_transform",
 )
 lazy.declare("tilewright.topi.nn", {name: f"tilewright.relay.op.target_rewrites:{name}" for name in _REWRITES})
+lazy.declare("tilewright.topi.x86", {"int8_int8_legalize": "tilewright.relay.op.target_rewrites:int8_int8_legalize"})
 for _module, _hook in (("math", "erf_legalize"), ("transform", "take_legalize")):
     for _place in ("tilewright.topi", f"tilewright.topi.{_module}"):
         lazy.declare(_place, {_hook: f"tilewright.relay.op.target_rewrites:{_hook}"})

@@ -212,8 +212,13 @@ class Op(RelayExpr, key="Op"):
 class BaseFunc(RelayExpr):
     """Root of functions. `attrs` is a mapping; `with_attr` gives a copy."""
 
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """What is known of the function, by name; a field of the functions of all dialects."""
+        return {}
+
     def with_attr(self, attr_key_or_dict: str | Mapping[str, Any], attr_value: Any = None) -> Self:
-        attrs: Mapping[str, Any] = self.attrs  # type: ignore[attr-defined]
+        attrs: Mapping[str, Any] = self.attrs
         new = {attr_key_or_dict: attr_value} if isinstance(attr_key_or_dict, str) else attr_key_or_dict
         return self.replace(attrs={**attrs, **new})
 
@@ -221,7 +226,7 @@ class BaseFunc(RelayExpr):
         return self.with_attr(attr_map)
 
     def without_attr(self, attr_key: str) -> Self:
-        attrs: Mapping[str, Any] = self.attrs  # type: ignore[attr-defined]
+        attrs: Mapping[str, Any] = self.attrs
         return self.replace(attrs={k: v for k, v in attrs.items() if k != attr_key}) if attr_key in attrs else self
 
 

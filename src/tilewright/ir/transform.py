@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -353,6 +354,16 @@ def function_pass_of(func_type: type, kind: type[Pass] = Pass) -> Callable[..., 
     return decorator
 
 
+def _of_inner(attr: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the decorated class as one of the pass."""
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.inner, attr)(*args, **kwargs)
+
+    return call
+
+
 def _decorate(
     pass_func: Any,
     method: str,
@@ -379,6 +390,9 @@ def _decorate(
             def __getattr__(self, attr: str) -> Any:
                 return getattr(self.inner, attr)
 
+        for attr, function in inspect.getmembers(target, inspect.isfunction):
+            if not attr.startswith("_") and not hasattr(kind, attr):
+                setattr(ClassPass, attr, _of_inner(attr, function))
         for attr in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(ClassPass, attr, getattr(target, attr))
         return ClassPass

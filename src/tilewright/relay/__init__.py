@@ -187,6 +187,7 @@ _LATE = {
     "alpha_equal": "tilewright.relay.analysis:alpha_equal",
     "build": "tilewright.relay.backend.build:build",
     "build_config": "tilewright.relay.transform:build_config",
+    "copy_shape_func": "tilewright.relay.op.op:copy_shape_func",
     "create_executor": "tilewright.relay.backend:create_executor",
     "fromtext": "tilewright.relay.parser:fromtext",
     "optimize": "tilewright.relay.backend.compilation:optimize",

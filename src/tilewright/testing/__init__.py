@@ -108,16 +108,14 @@ from tilewright.testing.run import main
 
 # These need the compiler's drivers, or importers.
 lazy.declare_modules(__name__)
+_OF_MODELS = ("disable_span_filling", "enable_span_filling", "fetch_model_from_url", "install_request_hook")
 lazy.declare(
     __name__,
     {name: f"tilewright.testing.runner:{name}" for name in ("local_run", "rpc_run")}
-    | {
-        name: f"tilewright.testing.models:{name}"
-        for name in ("disable_span_filling", "enable_span_filling", "fetch_model_from_url")
-    },
+    | {name: f"tilewright.testing.models:{name}" for name in _OF_MODELS},
 )
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 
-lazy.faces(__name__, {"utils": [*__all__, "disable_span_filling", "enable_span_filling", "fetch_model_from_url"]})
+lazy.faces(__name__, {"utils": [*__all__, *_OF_MODELS]})
 __getattr__, __dir__ = lazy.late(__name__)

@@ -168,7 +168,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "schedule_dense_dynamic schedule_dense_int8 schedule_dense_mkl schedule_matmul_cblas schedule_matmul_dnnl "
             "schedule_matmul_mkl"
         ),
-        "dense_alter_op": "check_int8_applicable",
+        "dense_alter_op": "check_int8_applicable int8_int8_legalize",
         "group_conv2d": "group_conv2d_nchw group_conv2d_nchw_spatial_pack schedule_group_conv2d_nchw schedule_group_conv2d_nchwc",
         "injective": (
             "schedule_broadcast schedule_concatenate schedule_concatenate_cpu schedule_elemwise schedule_injective "
@@ -213,7 +213,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "pooling": "schedule_pool",
     },
     "cuda": {
-        "argwhere": "argwhere argwhere_1d argwhere_2d argwhere_3d argwhere_4d argwhere_5d logger schedule_argwhere",
+        "argwhere": "argwhere argwhere_1d argwhere_2d argwhere_3d argwhere_4d argwhere_5d fdiv fmod logger schedule_argwhere",
         "batch_matmul": (
             "batch_matmul batch_matmul_cublas batch_matmul_int8 schedule_batch_matmul schedule_batch_matmul_cublas "
             "schedule_batch_matmul_int8"
@@ -228,7 +228,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "conv2d_alter_op": "logger",
         "conv2d_hwcn": "conv2d_hwcn schedule_conv2d_hwcn",
         "conv2d_hwnc_tensorcore": (
-            "hwnc_tensorcore_cuda schedule_hwnc_tensorcore_cuda conv2d_hwnc_tensorcore schedule_conv2d_hwnc_tensorcore"
+            "hwnc_tensorcore_cuda schedule_hwnc_tensorcore_cuda conv2d_hwnc_tensorcore schedule_conv2d_hwnc_tensorcore "
+            "unpack_HWNCnc_to_hwnc"
         ),
         "conv2d_int8": "conv2d_NCHWc_int8 conv2d_nchw_int8 schedule_conv2d_NCHWc_int8 schedule_conv2d_nchw_int8",
         "conv2d_nhwc_tensorcore": (
@@ -277,14 +278,20 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "rcnn": "proposal",
         "rcnn.proposal": "proposal",
         "reduction": "schedule_reduce",
-        "scan": "cumprod cumsum exclusive_scan get_reduction_from_exclusive_scan inclusive_scan scanop schedule_scan",
+        "scan": "cumprod cumsum exclusive_scan get_reduction_from_exclusive_scan inclusive_scan scan_thrust scanop schedule_scan",
         "scatter": "scatter_nd scatter_via_sort schedule_scatter_via_sort",
         "scatter_elements": "scatter_elements",
         "searchsorted": "searchsorted",
         "signal": "dft stft",
         "softmax": "log_softmax_cudnn schedule_log_softmax_cudnn schedule_softmax schedule_softmax_cudnn softmax_cudnn",
-        "sort": "argsort argsort_thrust schedule_argsort schedule_sort schedule_topk sort sort_by_key sort_thrust topk topk_thrust",
-        "sparse": "schedule_sparse_dense schedule_sparse_dense_padded sparse_dense sparse_dense_padded sparse_dense_tir",
+        "sort": (
+            "argsort argsort_thrust schedule_argsort schedule_sort schedule_topk sort sort_by_key sort_thrust stable_sort_by_key_thrust "
+            "topk topk_thrust"
+        ),
+        "sparse": (
+            "is_valid_for_sparse_dense_padded pad_sparse_matrix schedule_sparse_dense schedule_sparse_dense_padded sparse_dense "
+            "sparse_dense_padded sparse_dense_tir"
+        ),
         "sparse_reshape": "sparse_reshape",
         "ssd": "multibox_detection multibox_prior multibox_transform_loc",
         "ssd.multibox": "multibox_detection multibox_prior multibox_transform_loc",

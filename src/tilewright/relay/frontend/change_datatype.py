@@ -38,16 +38,13 @@ class _Changed(Retype):
 
 
 @function_pass_of(Function)(opt_level=0)
-class ChangeDatatype:
+class ChangeDatatype(_Changed):
     """A pass: parameters, constants, results and dtype attributes of the element type `src` get the type `dst`.
 
     `tvm.target.datatype.register("posites2", 131)` registers a user's type. Its name here is "custom[posites2]32". The caller casts
     weights that are arguments.
     """
 
-    def __init__(self, src: str, dst: str) -> None:
-        self.changed = _Changed(src, dst)
-
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Expr:
-        changed: Expr = self.changed.visit(func)
+        changed: Expr = self.visit(func)
         return changed

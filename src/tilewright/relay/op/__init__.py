@@ -131,7 +131,7 @@ _REGISTERING = (
     "OpImplementation", "OpPattern", "OpSpecialization", "OpStrategy", "register", "register_broadcast_schedule", "register_compute",
     "register_external_compiler", "register_gradient", "register_infer_correct_layout", "register_injective_schedule",
     "register_op_attr", "register_pattern", "register_reduce_schedule", "register_schedule", "register_shape_func",
-    "register_stateful", "register_strategy",
+    "register_stateful", "register_strategy", "copy_shape_func",
 )  # fmt: skip
 lazy.declare(__name__, {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING})
 lazy.faces(__name__, {name: held.split() for name, held in names.MODULES.items()})

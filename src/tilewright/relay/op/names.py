@@ -64,11 +64,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Functions by public name."""
 
 MODULES = {
-    "tensor": """abs acos acosh add asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip concatenate copy cos
-        cosh device_copy divide einsum equal erf exp fixed_point_multiply fixed_point_multiply_per_axis floor floor_divide floor_mod
-        greater greater_equal isfinite isinf isnan left_shift less less_equal log log10 log2 logical_and logical_not logical_or
-        logical_xor maximum minimum mod multiply ndarray_size negative not_equal ones ones_like power right_shift round rsqrt shape_of
-        sigmoid sign sin sinh sqrt stack subtract tan tanh trunc trunc_divide trunc_mod zeros zeros_like""",
+    "tensor": """abs acos acosh add asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip concatenate copy
+        copy_shape_func cos cosh device_copy divide einsum equal erf exp fixed_point_multiply fixed_point_multiply_per_axis
+        floor floor_divide floor_mod greater greater_equal isfinite isinf isnan left_shift less less_equal log log10 log2
+        logical_and logical_not logical_or logical_xor maximum minimum mod multiply ndarray_size negative not_equal ones
+        ones_like power right_shift round rsqrt shape_of sigmoid sign sin sinh sqrt stack subtract tan tanh trunc trunc_divide
+        trunc_mod zeros zeros_like""",
     "transform": """adv_index arange argwhere broadcast_to broadcast_to_like cast cast_like collapse_sum_like collapse_sum_to cumprod
         cumsum dft expand_dims full full_like gather gather_nd invert_permutation layout_transform matrix_set_diag meshgrid one_hot
         reinterpret repeat reshape reshape_like reverse reverse_reshape reverse_sequence scatter_elements scatter_nd segment_sum

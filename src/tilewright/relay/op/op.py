@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright import te
+from tilewright import te, topi
 from tilewright.codegen.backend import evaluate
 from tilewright.ir import Op, TensorType, TupleType, Type
 from tilewright.ir.op import register_op_attr
@@ -77,6 +77,7 @@ __all__ = [
     "register_pattern",
     "register_reduce_schedule",
     "register_schedule",
+    "copy_shape_func",
     "register_shape_func",
     "register_stateful",
     "register_strategy",
@@ -299,6 +300,11 @@ def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> A
     """Sets the gradient of an operator: `fgradient(call, adjoint of its result)` returns a list with the adjoint of each argument.
     A decorator if `fgradient` is not given."""
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
+
+
+def copy_shape_func(attrs: Any, inputs: Sequence[Any], _: Any) -> list[Any]:
+    """The shape of the result of an operator that copies: that of its argument."""
+    return [topi.identity(inputs[0])]
 
 
 def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10) -> Any:

@@ -43,7 +43,7 @@ def _rewritten(attrs: Any, auto_scheduler: bool, meta_schedule: bool) -> list[An
     return ["", get_meta_schedule_original_shape(attrs)] if meta_schedule else []
 
 
-def _wrapper(name: str, order: str) -> Wrapper:
+def attributes_after_tensors(name: str, order: str) -> Wrapper:
     """A wrapper for functions of all tensors, then these attributes in order; "name=" passes one by name."""
     words = order.split()
 
@@ -55,7 +55,7 @@ def _wrapper(name: str, order: str) -> Wrapper:
 
         return compute
 
-    wrap.__name__ = wrap.__qualname__ = f"wrap_compute_{name}"
+    wrap.__name__ = wrap.__qualname__ = name
     wrap.__doc__ = f"From `f(tensors..., {', '.join(words)})`."
     return wrap
 
@@ -293,7 +293,7 @@ _ALL: tuple[Wrapper, ...] = (
     wrap_compute_conv2d_transpose, wrap_compute_conv3d, wrap_compute_dilation2d, wrap_topi_compute, wrap_compute_concat,
     wrap_compute_argwhere, wrap_compute_stft, wrap_compute_einsum, wrap_compute_layout_transform, wrap_compute_sparse_reshape,
     wrap_compute_sparse_fill_empty_rows, wrap_compute_conv1d_transpose, wrap_compute_conv3d_transpose,
-    wrap_compute_conv2d_backward_weight, *[_wrapper(name, order) for name, order in _ORDERS.items()],
+    wrap_compute_conv2d_backward_weight, *[attributes_after_tensors(f"wrap_compute_{name}", order) for name, order in _ORDERS.items()],
 )  # fmt: skip
 WRAPPERS: dict[str, Wrapper] = {f.__name__: f for f in _ALL}
 """All wrappers, by name."""

@@ -10,10 +10,10 @@ The passes `Legalize` and `AlterOpLayout` call what was registered for a key of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.adjoint import op as operator_named
 from tilewright.relay.op.op import register_op_attr
 from tilewright.target import GenericFunc
@@ -92,6 +92,26 @@ class RewriteFunc(GenericFunc):
 
 FUNCTIONS = {name: RewriteFunc(name, op, attr) for attr, hooks in HOOKS.items() for name, op in hooks.items()}
 globals().update(FUNCTIONS)
+
+
+def int8_int8_legalize(
+    inputs: Sequence[Expr], arg_types: Sequence[Any], op: Callable[..., Any], attrs: Any, need_expand: bool = False
+) -> Expr | None:
+    """A product of int8 by int8 as one of uint8 by int8, for processors whose instructions take these: `op(data + 128, weights)` less
+    128 times the sums of the weights along their last axis. need_expand: the sums get an axis for the data's rows. None for other
+    types."""
+    data, weights = inputs[:2]
+    if [str(t.dtype) for t in arg_types[:2]] != ["int8", "int8"]:
+        return None
+    cast, add, multiply = operator_named("cast"), operator_named("add"), operator_named("multiply")
+    moved = cast(add(cast(data, "int32"), const(128)), "uint8")
+    shift = multiply(operator_named("sum")(cast(weights, "int32"), axis=-1), const(128))
+    if need_expand:
+        shift = operator_named("expand_dims")(shift, axis=1)
+    given = {f.name: getattr(attrs, f.name) for f in type(attrs)._fields if f.name != "span"}
+    product = op(moved, weights, **{**given, "out_dtype": "int32"})
+    found: Expr = operator_named("subtract")(product, shift)
+    return found
 
 
 def layout_transform(tensor: Expr, current_layout: str, desired_layout: str) -> Expr:

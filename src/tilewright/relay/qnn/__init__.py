@@ -47,4 +47,5 @@ __all__ = ["op", "transform"]
 
 
 # Constructors stand here as well: qnn.conv2d, qnn.quantize, ...
+lazy.declare(__name__, {"strategy": f"{__name__}.strategy"})
 __getattr__, __dir__ = lazy.late(__name__, otherwise=lambda name: getattr(op, name))

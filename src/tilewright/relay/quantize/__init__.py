@@ -1,6 +1,14 @@
 """Post-training quantisation of float32 models (classic `relay.quantize`)."""
 
-from tilewright.relay.quantize.config import QAnnotateKind, QConfig, current_qconfig, kind2str, qconfig
+from tilewright.relay.quantize.config import (
+    QAnnotateKind,
+    QConfig,
+    QuantizeContext,
+    current_qconfig,
+    kind2str,
+    qconfig,
+    quantize_context,
+)
 from tilewright.relay.quantize.passes import annotate, calibrate, partition, realize
 from tilewright.relay.quantize.rewrite import prerequisite_optimize, quantize
 from tilewright.support import lazy
@@ -10,6 +18,7 @@ lazy.faces(__name__, {"quantize": ()})
 __all__ = [
     "QAnnotateKind",
     "QConfig",
+    "QuantizeContext",
     "annotate",
     "calibrate",
     "current_qconfig",
@@ -18,5 +27,6 @@ __all__ = [
     "prerequisite_optimize",
     "qconfig",
     "quantize",
+    "quantize_context",
     "realize",
 ]

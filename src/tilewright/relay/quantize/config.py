@@ -96,6 +96,10 @@ class QConfig:
         """The type of values of a kind (QAnnotateKind): dtype_input, dtype_weight or dtype_activation."""
         return str(getattr(self, f"dtype_{kind2str(kind)}"))
 
+    def guard(self, ref_call: Any) -> bool:
+        """Whether `debug_enabled_ops` lets a call be quantised."""
+        return self.debug_enabled_ops is None or ref_call.op.name in self.debug_enabled_ops
+
     def __enter__(self) -> QConfig:
         self._tokens.append(_current.set(self))
         return self
@@ -120,3 +124,45 @@ def qconfig(**settings: Any) -> QConfig:
 def current_qconfig() -> QConfig:
     """The innermost block's settings, else the defaults."""
     return _current.get() or QConfig()
+
+
+class QuantizeContext:
+    """Which products stay in float32 by the current settings, for one program whose calls are visited in order. As a `with` block it begins
+    anew."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins a program."""
+        self._convolutions, self._stopped = 0, False
+
+    def stop_quantize(self) -> None:
+        """All further calls stay in float32."""
+        self._stopped = True
+
+    def check_to_skip(self, ref_call: Any) -> bool:
+        """Whether the next convolution, or another call, stays in float32."""
+        config = current_qconfig()
+        if ref_call.op.name != "nn.conv2d":
+            return self._stopped or (config.skip_dense_layer and ref_call.op.name == "nn.dense")
+        self._convolutions += 1
+        return self._stopped or self._convolutions - 1 in config.skip_conv_layers
+
+    def __enter__(self) -> QuantizeContext:
+        self.reset()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+_visits: ContextVar[QuantizeContext | None] = ContextVar("quantize_context", default=None)
+
+
+def quantize_context() -> QuantizeContext:
+    """The context of the program that is being quantised in this thread."""
+    found = _visits.get()
+    if found is None:
+        _visits.set(found := QuantizeContext())
+    return found

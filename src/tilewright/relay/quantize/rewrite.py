@@ -17,7 +17,7 @@ from tilewright.relay.cards.card import constructor
 from tilewright.relay.expr import Call, Constant, Expr, Function, const
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.parameters import Params, bind
-from tilewright.relay.quantize.config import QConfig, current_qconfig
+from tilewright.relay.quantize.config import QConfig, current_qconfig, quantize_context
 from tilewright.relay.quantize.ranges import Sample, ranges
 from tilewright.relay.rewriting import card_of, constant_of, tensor_of
 from tilewright.relay.typing.infer_type import infer_module
@@ -78,16 +78,13 @@ def integer_form(mod: IRModule, config: QConfig) -> IRModule:
 
 def layers(f: Function, config: QConfig) -> list[Call]:
     """The calls that are to run on integers: convolutions and products of constant weights that are not left out."""
-    found, convolutions = [], 0
-    for e in post_order(f.body):
-        if not isinstance(e, Call) or type(e.op) is not Op or e.op.name not in PRODUCTS:
-            continue
-        number = convolutions
-        convolutions += e.op.name == "nn.conv2d"
-        skipped = number in config.skip_conv_layers if e.op.name == "nn.conv2d" else config.skip_dense_layer
-        enabled = config.debug_enabled_ops is None or e.op.name in config.debug_enabled_ops
-        if enabled and isinstance(e.args[1], Constant) and not skipped and str(tensor_of(e).dtype) == "float32":
-            found.append(e)
+    found = []
+    with config, quantize_context() as context:
+        for e in post_order(f.body):
+            if not isinstance(e, Call) or type(e.op) is not Op or e.op.name not in PRODUCTS or context.check_to_skip(e):
+                continue
+            if config.guard(e) and isinstance(e.args[1], Constant) and str(tensor_of(e).dtype) == "float32":
+                found.append(e)
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,13 @@ import numpy as np
 from tilewright.support import lazy
 from tilewright.te.hybrid.emulate import emulated
 from tilewright.te.hybrid.module import HybridModule, build
-from tilewright.te.hybrid.parser import HybridParser
+from tilewright.te.hybrid.parser import HybridParser, Written, defined, written
 from tilewright.te.operation import HybridOp
 from tilewright.te.tag import resolve_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Var
 
-__all__ = ["HybridModule", "HybridOp", "build", "decorate", "script"]
+__all__ = ["HybridModule", "HybridOp", "build", "decorate", "script", "source_to_op"]
 
 
 def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +38,7 @@ def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(pyfunc)
     def call(*args: Any) -> Any:
         if any([isinstance(a, (Tensor, Var)) for a in _flat(args)]):
-            return _operation(pyfunc, args)
+            return _operation(written(pyfunc), args)
         if all([isinstance(a, (np.ndarray, int, float, str, list, tuple, np.generic)) for a in args]):
             return emulated(pyfunc)(*args)
         raise ValueError(
@@ -61,11 +63,11 @@ def decorate(func: Callable[..., Any], fwrapped: Callable[..., Any]) -> Callable
     return call
 
 
-def _operation(pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    parser = HybridParser(pyfunc, args)
+def _operation(function: Written, args: Sequence[Any]) -> Any:
+    parser = HybridParser(function, args)
     body = parser.parse()
     op = HybridOp(
-        pyfunc.__name__,
+        parser.name,
         resolve_tag(""),
         {},
         tuple(parser.inputs),
@@ -75,6 +77,15 @@ def _operation(pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         tuple(parser.axes),
     )
     return op.output(0) if op.num_outputs == 1 else list(op.outputs)
+
+
+def source_to_op(
+    src: str | ast.AST, args: Sequence[Any], symbols: Mapping[str, Any], closure_vars: Mapping[str, Any]
+) -> Any:
+    """The tensors of a hybrid script that is text, or a syntax tree, called with `args`. symbols, closure_vars: the values of names from
+    outside of it."""
+    tree = ast.parse(textwrap.dedent(src)) if isinstance(src, str) else src
+    return _operation(Written(defined(tree), "<source>", {**symbols, **closure_vars}), args)
 
 
 # Names of scripts that run as Python, where classic programs look for them.

@@ -6,9 +6,9 @@ import ast
 import inspect
 import operator
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import post_order_visit
@@ -86,21 +86,38 @@ class _Scalar:
         self.buffer = buffer
 
 
+class Written(NamedTuple):
+    """A function as its syntax tree, the file that it is in, and the values of names from outside."""
+
+    function: ast.FunctionDef
+    file: str
+    outside: Mapping[str, Any]
+
+
+def written(pyfunc: Callable[..., Any]) -> Written:
+    """A Python function with its syntax tree. Raises ValueError for one that is not written with def."""
+    lines, first = inspect.getsourcelines(pyfunc)
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(tree, first - 1)
+    closure = inspect.getclosurevars(pyfunc)
+    outside = {**closure.globals, **closure.nonlocals}
+    return Written(defined(tree, pyfunc.__name__), inspect.getsourcefile(pyfunc) or "?", outside)
+
+
+def defined(tree: ast.AST, name: str = "source") -> ast.FunctionDef:
+    """The function that a syntax tree begins with, or is. Raises ValueError where it is none."""
+    function = tree.body[0] if isinstance(tree, ast.Module) and tree.body else tree
+    if not isinstance(function, ast.FunctionDef):
+        raise ValueError(f"te.hybrid.script takes a function that is written with def, but was given {name}")
+    return function
+
+
 class HybridParser:
     """Parses one function for given arguments. Then `inputs`, `input_buffers` and `returned` are set."""
 
-    def __init__(self, pyfunc: Callable[..., Any], args: Sequence[Any], caller: HybridParser | None = None) -> None:
-        self.name = pyfunc.__name__
-        lines, first = inspect.getsourcelines(pyfunc)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-        ast.increment_lineno(tree, first - 1)
-        function = tree.body[0]
-        if not isinstance(function, ast.FunctionDef):
-            raise ValueError(f"te.hybrid.script takes a function that is written with def, but was given {self.name}")
-        self.function = function
-        self.file = inspect.getsourcefile(pyfunc) or "?"
-        closure = inspect.getclosurevars(pyfunc)
-        self.outside: dict[str, Any] = {**closure.globals, **closure.nonlocals}
+    def __init__(self, written: Written, args: Sequence[Any], caller: HybridParser | None = None) -> None:
+        function = written.function
+        self.name, self.function, self.file, self.outside = function.name, function, written.file, written.outside
         # Results of a called function belong to this operation, too.
         self.inputs: list[Tensor] = [] if caller is None else caller.inputs
         self.input_buffers: list[Buffer] = [] if caller is None else caller.input_buffers
@@ -427,7 +444,7 @@ class HybridParser:
 
     def _inline(self, function: Callable[..., Any], args: list[Any]) -> Any:
         """The results of another hybrid function. Its statements precede the one that calls it."""
-        inner = HybridParser(inspect.unwrap(function), args, self)
+        inner = HybridParser(written(inspect.unwrap(function)), args, self)
         stmt, values = inner.results()
         self.pending.append(stmt)
         return values[0] if len(values) == 1 else tuple(values)

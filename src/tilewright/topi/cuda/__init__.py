@@ -18,7 +18,9 @@ from tilewright.topi.arrange import invert_permutation
 from tilewright.topi.classic_modules import declare_modules
 from tilewright.topi.counted import argwhere, unique
 from tilewright.topi.cuda import forms
+from tilewright.topi.cuda.forms import is_valid_for_sparse_dense_padded, pad_sparse_matrix, unpack_HWNCnc_to_hwnc
 from tilewright.topi.declared import plain_schedules, template_compute, template_schedule
+from tilewright.topi.lang import tir
 from tilewright.topi.scan import cumprod, cumsum
 from tilewright.topi.scatter import scatter_elements, scatter_nd
 from tilewright.topi.signal import dft, stft
@@ -29,6 +31,7 @@ from tilewright.topi.stage_schedules.gpu import schedule_gpu, spread_threads, te
 from tilewright.topi.stage_schedules.programs import on_threads
 
 logger = logging.getLogger("topi")
+fdiv, fmod = tir.floordiv, tir.floormod
 
 CONV = "data kernel strides padding dilation out_dtype=None"
 GROUPS = "data kernel strides padding dilation groups out_dtype=None"
@@ -160,6 +163,14 @@ COMPUTES: dict[str, tuple[str, Form]] = {
         "data binop identity_value axis=None dtype=None exclusive=None workspace=None",
         on_threads(lambda d, binop, start, a, t, exclusive, _: forms.scan(d, a, t, binop, start, exclusive)),
     ),
+    "scan_thrust": (
+        "data output_dtype exclusive=True return_reduction=False binop=None workspace=None",
+        on_threads(
+            lambda d, t, exclusive, both, binop, _: (
+                forms.exclusive_scan(d, -1, both, t, binop, 0) if exclusive else forms.scan(d, -1, t, binop, 0, False)
+            )
+        ),
+    ),
     "scatter_elements": ("data indices updates axis=0 reduction='update'", on_threads(scatter_elements)),
     "scatter_nd": ("data indices updates mode", on_threads(scatter_nd)),
     "searchsorted": ("sorted_sequence values right=False out_dtype='int64'", on_threads(searchsorted)),
@@ -174,6 +185,9 @@ COMPUTES: dict[str, tuple[str, Form]] = {
     "sparse_dense_tir": ("data w_data w_indices w_indptr", on_threads(nn.sparse_dense)),
     "sparse_reshape": (
         "sparse_indices prev_shape new_shape new_sparse_indices_shape=None new_shape_shape=None", on_threads(sparse_reshape),
+    ),
+    "stable_sort_by_key_thrust": (
+        "keys values for_scatter=False workspace=None", on_threads(_without_workspace(forms.stable_sort_by_key)),
     ),
     "stft": (
         "data n_fft hop_length win_length window normalized onesided output_shape=None", on_threads(stft),
@@ -345,6 +359,6 @@ declare_modules(__name__, "cuda")
 __getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
-    "conv2d_backward_weight_cudnn", "conv2d_transpose_cudnn", "logger", "schedule_injective_from_existing",
-    "schedule_transpose_from_existing", *_DECLARED,
+    "conv2d_backward_weight_cudnn", "conv2d_transpose_cudnn", "fdiv", "fmod", "is_valid_for_sparse_dense_padded", "logger",
+    "pad_sparse_matrix", "schedule_injective_from_existing", "schedule_transpose_from_existing", "unpack_HWNCnc_to_hwnc", *_DECLARED,
 ]  # fmt: skip

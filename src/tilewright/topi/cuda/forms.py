@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tilewright import te
 from tilewright.topi import nn
 from tilewright.topi.lang import compute, tir
@@ -85,6 +87,17 @@ def conv2d_hwnc(
     return nn.conv(data, kernel, strides, padding, dilation, 1, "HWNC", "HWOI", out_dtype)
 
 
+def unpack_HWNCnc_to_hwnc(packed_out: te.Tensor, out_dtype: str) -> te.Tensor:
+    """Images in blocks (H, W, N, C, n, c) as (H, W, N * n, C * c), in out_dtype."""
+    h, w, n, c, rows, columns = shape_of(packed_out)
+    return compute(
+        [h, w, n * rows, c * columns],
+        lambda y, x, i, j: to(packed_out(y, x, i // rows, j // columns, i % rows, j % columns), out_dtype),
+        name="output_unpack",
+        tag="injective,unpack_hwncc",
+    )
+
+
 def conv3d_winograd(
     data: te.Tensor,
     kernel: te.Tensor,
@@ -156,6 +169,40 @@ def sort_by_key(keys: te.Tensor, values: te.Tensor, axis: int = -1, is_ascend: b
         tag="injective",
     )
     return [in_order, moved_values]
+
+
+def stable_sort_by_key(keys: te.Tensor, values: te.Tensor, for_scatter: bool = False) -> list[te.Tensor]:
+    """`sort_by_key` along the last axis. for_scatter: negative keys count from the end."""
+    count = to(shape_of(keys)[-1], keys.dtype)
+    if for_scatter:
+        given = keys
+        keys = compute(
+            given.shape, lambda *i: tir.Select(given(*i) < 0, given(*i) + count, given(*i)), "from_start", "injective"
+        )
+    return sort_by_key(keys, values)
+
+
+WARP = 32
+"""Threads that run together."""
+
+
+def is_valid_for_sparse_dense_padded(data: Any, weight_data: Any) -> bool:
+    """Whether the rows of relay's data are enough for the threads of a warp, in blocks as high as those of the weights."""
+    columns, blocks = data.checked_type.shape[1], weight_data.checked_type.shape
+    height = 1 if len(blocks) == 1 else get_const_int(blocks[1])
+    return get_const_int(columns) // height >= WARP
+
+
+def pad_sparse_matrix(matrix: Any, blocksize: int) -> Any:
+    """A matrix of SciPy (CSR or BSR) whose rows have a multiple of `blocksize` elements or blocks: zeros are added, in column 0."""
+    counts = np.diff(matrix.indptr)
+    padded = -(-counts // blocksize) * blocksize
+    indptr = np.concatenate([[0], np.cumsum(padded)]).astype(matrix.indptr.dtype)
+    data = np.zeros((int(indptr[-1]), *matrix.data.shape[1:]), matrix.data.dtype)
+    indices = np.zeros(int(indptr[-1]), matrix.indices.dtype)
+    places = np.arange(len(matrix.indices)) + np.repeat(indptr[:-1] - matrix.indptr[:-1], counts)
+    data[places], indices[places] = matrix.data, matrix.indices
+    return type(matrix)((data, indices, indptr), shape=matrix.shape)
 
 
 Binop = Callable[[Any, Any], Any]
