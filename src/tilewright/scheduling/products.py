@@ -18,6 +18,9 @@ def product_costs(
     tiles = tiling(m, ceil_div(n, lanes), core)
     passes = ceil_div(tiles.columns, tiles.tile_columns)
     size = m * k * 4
+    if size > cpu.l2_bytes >= n * k * 4:
+        # Rows meet all columns before the next ones do: the first matrix comes from memory once.
+        passes = 1
     # Scalars of the first matrix come one by one: what is not in the first cache is waited for.
     missed = core.second_missed if size > cpu.l2_bytes else core.first_missed if size > cpu.l1_bytes else 0.0
     tiled = k * tiles.cycles + passes * size / core.line * missed
