@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.backend import back_end_of
 from tilewright.ir import IRModule
 from tilewright.micro.board import Board
+from tilewright.micro.code_budget import Choice, code_bytes, fastest_within, kernel_object
 from tilewright.micro.device_runtime import CORE, helpers, runtime_objects
 from tilewright.micro.export.firmware import in_memories
-from tilewright.micro.linking.elf import ElfObject
 from tilewright.micro.linking.link import Image, link
 from tilewright.node.field_values import numpy_dtype
-from tilewright.relay.backend.kernels.machine_code import compile_code, lowered
 from tilewright.relay.backend.tuning_tasks import KernelTask, tuning_tasks
 from tilewright.scheduling.database import append_plan
 from tilewright.support.errors import TVMError
@@ -28,16 +26,14 @@ ARRAYS = 1 << 20
 """Where arrays begin in the memory for data, in bytes."""
 
 
-def kernel_cycles(board: Board, target: Target, program: IRModule, name: str) -> float:
-    """The modelled cycles of one call of a scheduled kernel."""
+def measured(board: Board, target: Target, program: IRModule, name: str) -> tuple[float, int]:
+    """(modelled cycles of one call, bytes of code) of a scheduled kernel."""
     from benchmarks.micro.emulator import Emulator
 
     (func,) = program.functions.values()
     assert isinstance(func, PrimFunc)
-    func = func.with_attr("global_symbol", name)
-    code = back_end_of(target).emit(lowered(func, target), target)
-    objects = [ElfObject(name, compile_code(code, target)), *runtime_objects(board, CORE)]
-    image: Image = link(objects, [name], in_memories(board), {}, partial(helpers, board))
+    own = kernel_object(program, name, target)
+    image: Image = link([own, *runtime_objects(board, CORE)], [name], in_memories(board), {}, partial(helpers, board))
     emulator, values = Emulator(board, image), np.random.default_rng(0)
     addresses, end = [], board.data.start + ARRAYS
     for param in func.params:
@@ -53,35 +49,38 @@ def kernel_cycles(board: Board, target: Target, program: IRModule, name: str) ->
     status, counts = emulator.call(name, [end])
     if status:
         raise TVMError(f"{name} ends with {status}")
-    return counts.cycles
+    return counts.cycles, code_bytes(own)
 
 
 def write_plans(
     board: Board, mod: IRModule, params: Any, path: Path, trials: int
 ) -> list[tuple[KernelTask, float, float]]:
-    """Writes the best plan that so many trials found for each kernel, where it is better than the cost model's. Returns (task, cycles
-    before, cycles after) of all kernels."""
-    target, found = board.target("llvm"), []
+    """Writes the plans that are the fastest together of those that so many trials found for each kernel, in no more code than untuned.
+    Returns (task, cycles before, cycles after) of all kernels."""
+    target, tasks, choices = board.target("llvm"), [], []
     for task in tuning_tasks(mod, target, params):
         draw, space = random.Random(0), task.space
         best: Any = None
-        before = least = kernel_cycles(board, target, space.untuned(), task.name)
-        seen = set[str]()
+        least, size = measured(board, target, space.untuned(), task.name)
+        found, seen = [Choice({}, least * task.weight, size)], set[str]()
         for trial in range(trials):
             candidate = space.draw(draw) if best is None or trial % 2 else space.neighbour(best, draw)
             if space.key(candidate) in seen:
                 continue
             seen.add(space.key(candidate))
             try:
-                cycles = kernel_cycles(board, target, space.program(candidate), task.name)
+                cycles, size = measured(board, target, space.program(candidate), task.name)
             except TVMError:
                 continue
+            found.append(Choice(candidate, cycles * task.weight, size))
             if cycles < least:
                 best, least = candidate, cycles
-        if best is not None:
-            append_plan(path, task.key, task.name, target.text_for_all, best)
-        found.append((task, before, least))
-    return found
+        tasks.append(task)
+        choices.append(found)
+    chosen = fastest_within(choices, sum([c[0].bytes for c in choices]))
+    for task, choice in zip(tasks, chosen, strict=True):
+        append_plan(path, task.key, task.name, target.text_for_all, choice.plan)
+    return [(task, c[0].cost, choice.cost) for task, c, choice in zip(tasks, choices, chosen, strict=True)]
 
 
-__all__ = ["kernel_cycles", "write_plans"]
+__all__ = ["measured", "write_plans"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.driver.build_module import build
 from tilewright.ir import IRModule
+from tilewright.micro.code_budget import Choice, code_bytes, fastest_within, kernel_object
 from tilewright.micro.debug_session import DebugSession
 from tilewright.micro.device import configuration
 from tilewright.micro.device_runtime import objects_for
@@ -23,6 +24,7 @@ from tilewright.micro.tuning import measuring_configuration
 from tilewright.relay.backend.tuning_tasks import KernelTask, tuning_tasks
 from tilewright.runtime import NDArray, ndarray
 from tilewright.runtime.linking.export import library_objects
+from tilewright.scheduling.database import append_plan
 from tilewright.tir.function import IN_PLACE
 from tilewright.tuning.allocation import Progress
 from tilewright.tuning.building import LocalBuilder
@@ -30,6 +32,7 @@ from tilewright.tuning.cost_model import default_model
 from tilewright.tuning.inputs import Values, difference, kernel_of, random_inputs
 from tilewright.tuning.measure import ENTRY, Failure, Measured, Run, Runner, Signature, Source
 from tilewright.tuning.packing import Packing, packed
+from tilewright.tuning.record import load, of_task
 from tilewright.tuning.session import Event, Limits, Session
 from tilewright.tuning.weight_layouts import layout_function, measured_module
 
@@ -185,13 +188,15 @@ def tune_kernels(
     kind: str = "llvm",
     processes: int | None = None,
     report: Callable[[Event], None] | None = None,
+    code_growth: int | None = None,
 ) -> list[Progress]:
     """Tunes the kernels of a model by measurements on boards, and appends what was measured to a log. Builds whose option `relay.plans`
     names the log take the fastest plans.
 
     device_config: as `BoardRunner` takes it. trials: measurements in all. n_parallel: boards at once. kind: of `Board.target`. processes:
-    that compile at once. report: is called after each round. Returns what each kernel reached: `untuned` seconds, and the
-    `fastest`.
+    that compile at once. report: is called after each round. code_growth: by how many bytes the code of all kernels may become larger than
+    untuned; the plans that are the fastest within that are appended, and builds take them; None: the fastest, whatever they take. Returns
+    what each kernel reached: `untuned` seconds, and the `fastest`.
     """
     target = configuration(device_config)["board"].target(kind)
     tasks: list[KernelTask] = tuning_tasks(mod, target, params)
@@ -199,10 +204,31 @@ def tune_kernels(
     try:
         session = Session(tasks, builder, runner, default_model(), path)
         session.run(Limits(trials=trials), report)
-        return session.progress
     finally:
         runner.close()
         builder.close()
+    if code_growth is not None:
+        _decide_within(tasks, session.progress, path, code_growth)
+    return session.progress
+
+
+def _decide_within(
+    tasks: Sequence[KernelTask], progress: Sequence[Progress], path: str | os.PathLike[str], growth: int
+) -> None:
+    """Appends the plans that are the fastest in code that is so many bytes larger than untuned."""
+    records, _ = load(path)
+    choices = []
+    for task, reached in zip(tasks, progress, strict=True):
+        cost = float("inf") if reached.untuned is None else reached.untuned * task.weight
+        untuned = code_bytes(kernel_object(task.space.untuned(), task.name, task.target))
+        found = [Choice({}, cost, untuned)]
+        measured = {task.space.key(r.candidate): r for r in of_task(records, task) if r.failure is None}
+        for record in measured.values():
+            made = kernel_object(task.space.program(record.candidate), task.name, task.target)
+            found.append(Choice(record.candidate, record.median * task.weight, code_bytes(made)))
+        choices.append(found)
+    for task, choice in zip(tasks, fastest_within(choices, growth + sum([c[0].bytes for c in choices])), strict=True):
+        append_plan(path, task.key, task.name, task.target.text_for_all, choice.plan)
 
 
 __all__ = ["BoardRunner", "compile_for_board", "tune_kernels"]
