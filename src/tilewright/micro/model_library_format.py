@@ -34,6 +34,8 @@ from tilewright.support.files import write_whole
 from tilewright.support.version import VERSION
 
 MAIN_FUNC_NAME_STR = "main"
+EPHEMERAL_MODULE_TYPE_KEYS = ("metadata_module",)
+"""Kinds of imported modules that classic packages leave out, since they are made anew. Here metadata are objects of the module itself."""
 
 ExportableModule = ExecutorFactoryModule | Module
 """What can be written: a model of relay.build, or a module of tvm.build."""
@@ -249,6 +251,6 @@ def generate_c_interface_header(
 
 
 __all__ = [
-    "METADATA_FILE", "ExportableModule", "NonStaticShapeError", "UnsupportedInModelLibraryFormatError", "export_model_library_format",
-    "generate_c_interface_header", "package_metadata",
+    "EPHEMERAL_MODULE_TYPE_KEYS", "METADATA_FILE", "ExportableModule", "NonStaticShapeError", "UnsupportedInModelLibraryFormatError",
+    "export_model_library_format", "generate_c_interface_header", "package_metadata",
 ]  # fmt: skip

@@ -72,9 +72,10 @@ def workspace_dir(request: pytest.FixtureRequest, board: str, microtvm_debug: bo
 
 
 @pytest.fixture(autouse=True)
-def skip_by_board(request: pytest.FixtureRequest) -> None:
-    """Leaves a test out on the boards of its mark skip_boards."""
-    mark, board = request.node.get_closest_marker("skip_boards"), request.config.getoption("--board")
+def skip_by_board(request: pytest.FixtureRequest, board: str | None = None) -> None:
+    """Leaves a test out on the boards of its mark skip_boards. board: by default that of the option, so tests without one need none."""
+    mark = request.node.get_closest_marker("skip_boards")
+    board = board or request.config.getoption("--board")
     if mark is not None and board in mark.args[0]:
         pytest.skip(f"left out on the board {board}")
 
