@@ -8,14 +8,19 @@ statements, which type checkers and the test of layers read. A module below a de
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_loader
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.support.loading import loading
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    # The module of these classes loads pathlib, tempfile, urllib and more, which is half of the time of importing the package.
+    Loader = MetaPathFinder = object
 
 _locks: dict[str, Any] = {}
 _running: set[str] = set()
