@@ -230,6 +230,7 @@ def test_rows_decide() -> None:
     plans = {case: KernelPlan(TARGET) for case in ("softmax", "whole")}
     plain = {case: made(case, plan)[0] for case, plan in plans.items()}
     assert plans["softmax"].values() == {
+        "T_softmax_norm.group": 1,
         "T_softmax_maxelem.lanes": 16,
         "T_softmax_expsum.lanes": 16,
         "T_softmax_expsum.place": "shared",

@@ -45,6 +45,41 @@ def test_rows_of_any_length(size: int, target: str) -> None:
     np.testing.assert_allclose(both, x.max(1) + (x.astype("float64") ** 2).sum(1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(32, 35), (18, 17), (10, 16), (2, 4, 40), (48, 64)])
+def test_short_rows_in_groups(shape: tuple[int, ...], target: str) -> None:
+    """Groups of 16, 9, 5, 4 and 16 rows (of half as many lanes: 8, 6, 5, 4 and 8)."""
+    x = numbers(*shape)
+    expected = softmax(x)
+    np.testing.assert_allclose(run(relay.nn.softmax, x, target), expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(run(relay.nn.log_softmax, x, target), np.log(expected), rtol=1e-5, atol=1e-5)
+    got = run(lambda v: (v - relay.mean(v, -1, True)) / relay.sqrt(relay.variance(v, -1, True)), x, target)
+    wide = x.astype("float64")
+    np.testing.assert_allclose(got, (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True), 1e-4, 1e-5)
+
+
+def test_groups_of_rows_compute_what_they_read() -> None:
+    """In the interpreter, which checks bounds and races."""
+    x = te.placeholder((18, 19), name="x")
+    func = te.create_prim_func([x, topi.nn.log_softmax(x)])
+    plan = KernelPlan(Target("llvm -mcpu=x86-64-v4"))
+    grouped = schedule_kernel(func, Target("llvm -mcpu=x86-64-v4"), plan)
+    assert plan.values()["T_log_softmax.group"] == 9
+    data, found = numbers(18, 19), tvm.nd.empty((18, 19))
+    tvm.build(grouped, target="interp")(tvm.nd.array(data), found)
+    np.testing.assert_allclose(found.numpy(), np.log(softmax(data)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 3), (33, 5, 2), (9, 30, 6)])
+@pytest.mark.parametrize("log", [False, True])
+def test_few_columns(shape: tuple[int, ...], log: bool) -> None:
+    """The numbers of a row are fewer than half of a vector."""
+    x = numbers(*shape)
+    expected = np.moveaxis(softmax(np.moveaxis(x, 1, -1)), -1, 1)
+    got = run(lambda v: (relay.nn.log_softmax if log else relay.nn.softmax)(v, axis=1), x)
+    np.testing.assert_allclose(got, np.log(expected) if log else expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(64, 3, 1, 50), (64, 3, 1, 64), (65, 2, 1, 7)])
 @pytest.mark.parametrize("kind", ["mean", "max"])
 def test_outer_axes_one_of_which_is_short(shape: tuple[int, ...], kind: str) -> None:

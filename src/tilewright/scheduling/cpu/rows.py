@@ -15,6 +15,7 @@ from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of,
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import schedule_injective, vector_width
 from tilewright.scheduling.cpu.prefetch import mark_next_row
+from tilewright.scheduling.cpu.row_groups import rows_of_group, schedule_row_groups
 from tilewright.scheduling.cpu.sharing import parallelize, useful_threads
 from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
@@ -38,7 +39,11 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         return [b for b in view.blocks() if b.name not in behind]
 
     row_axes = shared_axes(view, in_rows())
-    work = max([b.iterations for b in in_rows()])
+    rows = 1 if behind else rows_of_group(view, in_rows(), row_axes, target)
+    if rows > 1:
+        schedule_row_groups(view, rows, target)
+        return
+    work, few = max([b.iterations for b in in_rows()]), few_columns(in_rows(), row_axes, target)
     partial: list[tuple[BlockRV, int]] = []
     for block in [b for b in in_rows() if b.reduction]:
         partial += spread_over_lanes(view, block, target)
@@ -53,7 +58,8 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         for block in reversed(blocks[:-1]):
             if block.name not in spread_out:
                 at = row
-                if view.plan.choose(f"{block.name}.place", "shared", lambda: ("shared", "own")) == "own":
+                model = "own" if few and numbers_of_row(block, row_axes) == few else "shared"
+                if view.plan.choose(f"{block.name}.place", model, lambda: ("shared", "own")) == "own":
                     shared_out, at = row_loops(view, view.loops(block)[:row_axes], target)
                     shared.insert(0, shared_out)
                     continue
@@ -78,6 +84,18 @@ def schedule_rows(view: KernelView, target: Target) -> None:
             vectorize_last(view, block.rv, target, row, stages[:k])
     for block in [b for b in view.blocks() if b.name in behind]:
         unroll_fold(view, block, target)
+
+
+def few_columns(blocks: list[BlockView], row_axes: int, target: Target) -> list[int]:
+    """The numbers of a row by their axes, where they are several, but fewer than half of a vector: vectors then run over rows, which needs
+    loops of their own. Empty otherwise."""
+    reduced = next((numbers_of_row(b, row_axes) for b in blocks if b.reduction), [])
+    return reduced if 1 < prod(reduced) < target.cpu.lanes(32) // 2 else []
+
+
+def numbers_of_row(block: BlockView, row_axes: int) -> list[int]:
+    """What a block computes of each row, by its axes."""
+    return block.extents[row_axes : len(block.spatial)]
 
 
 def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:

@@ -130,6 +130,14 @@ def has_own_loops(view: KernelView, block: BlockView) -> bool:
     return not loops or len(view.sch.get_child_blocks(view.loops(block)[0])) == 1
 
 
+def _is_number_of_row(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) -> bool:
+    """Whether a block computes one number of each row of its consumers from what has been reduced."""
+    producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
+    return any([p.reduction for p in producers]) and all(
+        [c.iterations >= REPEATED * block.iterations for c in consumers]
+    )
+
+
 def stays(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) -> bool:
     """Whether a block is computed apart: where whole tiles of it are transposed, or inlined expensive work would be repeated."""
     if len(consumers) == 1 and consumers[0].is_padding and crossing_of(block, view.plan.target) is not None:
@@ -139,5 +147,7 @@ def stays(view: KernelView, block: BlockView, consumers: Sequence[BlockView]) ->
     if block.has_condition and repeated:
         return True
     if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
+        return True
+    if block.is_heavy and _is_number_of_row(view, block, consumers):
         return True
     return any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers])
