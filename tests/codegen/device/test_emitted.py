@@ -82,6 +82,15 @@ def test_wide_vectors_are_cut() -> None:
     assert text_of(func, "metal").count("*(device float4*)&D[") == 8
 
 
+def test_choices_by_lanes_of_another_width() -> None:
+    """OpenCL's select takes truth in lanes as wide as those of the values."""
+    plain = []
+    for t in ("int64", "int16", "float32", "float64"):
+        func = elementwise("float32", 4, lambda a, t=t: tir.Select(a.astype(t) < tir.const(1, t), a, -a))
+        plain.append("convert_uchar4(" not in text_of(func, "opencl"))
+    assert plain == [False, False, True, False]
+
+
 def test_narrow_types() -> None:
     for dtype in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
         func = elementwise(dtype, 1, lambda a: a + a)

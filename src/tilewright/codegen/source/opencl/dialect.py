@@ -43,6 +43,19 @@ _MASKS = {8: "char", 16: "short", 32: "int", 64: "long"}
 """Bits of compared lanes -> the type of the lanes of the result."""
 
 
+class _Compared(Text):
+    """The truth of a comparison of vectors. mask: the comparison itself, -1 where it holds, in lanes of so many bits as those compared."""
+
+    __slots__ = ("bits", "mask")
+    bits: int
+    mask: str
+
+    def __new__(cls, mask: str, compared: DataType) -> _Compared:
+        self: _Compared = super().__new__(cls, f"convert_uchar{compared.lanes}(-({mask}))")  # type: ignore[assignment]
+        self.mask, self.bits = mask, compared.bits
+        return self
+
+
 class OpenCL(Dialect):
     """OpenCL C."""
 
@@ -109,15 +122,13 @@ class OpenCL(Dialect):
         return Text(f"({self.vector(dtype)})({text})", UNARY)
 
     def compared(self, sign: str, a: Text, b: Text, dtype: DataType) -> Text:
-        # A comparison gives -1 where it holds, in lanes as wide as those compared.
         self.vector(dtype)
-        return Text(f"convert_uchar{dtype.lanes}(-({a.at(RELATION + 1)} {sign} {b.at(RELATION + 1)}))")
+        return _Compared(f"{a.at(RELATION + 1)} {sign} {b.at(RELATION + 1)}", dtype)
 
     def select(self, condition: Text, a: Text, b: Text, dtype: DataType) -> Text:
+        if isinstance(condition, _Compared) and condition.bits == dtype.bits:
+            return Text(f"select({b}, {a}, {condition.mask})")
         mask = f"{_MASKS[max(dtype.bits, 8)]}{dtype.lanes}"
-        plain = condition.removeprefix(f"convert_uchar{dtype.lanes}(-(")
-        if plain != condition and plain.endswith("))") and _is_one(plain[:-2]) and dtype.bits == 32:
-            return Text(f"select({b}, {a}, {plain[:-2]})")
         return Text(f"select({b}, {a}, convert_{mask}({condition}) != ({mask})(0))")
 
     def convert(self, text: Text, source: DataType, to: DataType) -> Text:
@@ -249,16 +260,6 @@ class OpenCL(Dialect):
 
     def atomic_add(self, pointer: Text, value: Text, dtype: DataType, scope: str) -> Text:
         return atomics.add(self, pointer, value, dtype, "__local" if scope == "shared" else "__global")
-
-
-def _is_one(text: str) -> bool:
-    """Whether the parentheses of a text are balanced throughout."""
-    depth = 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if depth < 0:
-            return False
-    return depth == 0
 
 
 __all__ = ["OpenCL"]
