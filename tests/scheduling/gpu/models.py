@@ -206,10 +206,17 @@ def sequences() -> IRModule:
     return IRModule.from_expr(relay.Function([x], relay.nn.batch_matmul(shares, x, transpose_b=False)))
 
 
+def sorted_rows() -> IRModule:
+    """Rows in order, of which none knows its length."""
+    x = relay.var("x", relay.TensorType((2, relay.Any()), "float32"))
+    return IRModule.from_expr(relay.Function([x], relay.sort(x, 1)))
+
+
 DYNAMIC: dict[str, tuple[Callable[[], IRModule], list[tuple[int, ...]]]] = {
     "batch_of_rows": (batch_of_rows, [(1, 32), (7, 32), (33, 32)]),
     "batch_of_images": (batch_of_images, [(1, 3, 16, 16), (3, 3, 16, 16)]),
     "sequences": (sequences, [(4, 1, 8), (4, 37, 8)]),
+    "sorted_rows": (sorted_rows, [(2, 1), (2, 40), (2, 1000)]),
 }
 """Models of unknown sizes, and shapes of their input."""
 

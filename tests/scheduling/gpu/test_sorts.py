@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tilewright import te, topi
 from tilewright.codegen import interp
 from tilewright.node.field_values import numpy_dtype
@@ -55,6 +56,21 @@ def test_first_of_merged_runs(number: int) -> None:
     )
     np.testing.assert_array_equal(values, -np.sort(-data, axis=0)[:number])
     np.testing.assert_array_equal(np.take_along_axis(data, places, 0), values)
+
+
+@pytest.mark.parametrize("length", [5, 70])
+def test_lines_of_unknown_length(length: int) -> None:
+    """What a thread needs for its line is memory of the device, which the host takes: kernels have arrays of constant size."""
+    plan, n = KernelPlan(CUDA), te.var("n")
+    with plan:
+        x = te.placeholder((2, n), "float32", name="x")
+        func = te.create_prim_func([x, topi.argsort(x, axis=1, dtype="int32")])
+    made = scheduled(func, CUDA, plan).mod
+    data = np.random.default_rng(length).integers(0, 9, (2, length)).astype("float32")
+    order = np.zeros((2, length), "int32")
+    interp.run(made, [data, order], check_races=True)
+    np.testing.assert_array_equal(order, np.argsort(data, axis=1, kind="stable"))
+    assert tvm.build(made["main"], target=CUDA).imported_modules
 
 
 def test_the_choice() -> None:

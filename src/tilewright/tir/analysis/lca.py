@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.node import Visitor, on
+from tilewright.ir import IntImm
+from tilewright.node import Visitor, any_node, on
 from tilewright.tir.analysis.flow import Accesses
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, MatchBufferRegion, Stmt
+from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, MatchBufferRegion, Stmt
 from tilewright.tir.stmt_functor import used_vars
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tilewright.ir import PrimExpr
 
 
@@ -51,15 +54,32 @@ class _Accesses(Visitor):
         self.by_data: dict[Var, list[Buffer]] = {}
         self.loops: dict[Var, Place] = {}
         self.env: dict[Var, set[Var]] = {}
-        self.limit: Place | None = None
         self.carried: dict[Buffer, Place] = {}
+        self.indices: dict[Buffer, list[Sequence[PrimExpr]]] = {}
+        """Where each buffer of unknown size is accessed."""
+        self.data: set[Var] = set()
+        """Variables whose values are loaded."""
 
-    def _loop_vars(self, value: PrimExpr) -> set[Var]:
+    def loop_vars(self, value: PrimExpr) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
         found: set[Var] = set()
         for v in used_vars(value):
             found.update(self.env.get(v, (v,)))
         return found
+
+    def is_long(self, index: PrimExpr, around: set[Place]) -> bool:
+        """Whether an index takes a number of values that is unknown where all loops but those around it have run."""
+        if any_node(index, lambda n: isinstance(n, BufferLoad) or n in self.data):
+            return True
+        loops = [self.loops[v] for v in self.loop_vars(index) if v in self.loops]
+        return any(
+            [p not in around and not isinstance(p.node.extent, IntImm) for p in loops if isinstance(p.node, For)]
+        )
+
+    def note(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
+        self.touch(buffer)
+        if not all([isinstance(extent, IntImm) for extent in buffer.shape]):
+            self.indices.setdefault(buffer, []).append(indices)
 
     def touch(self, buffer: Buffer, whole: bool = False) -> None:
         """Notes an access here. whole: it is a block's, whose view is made before the block."""
@@ -83,13 +103,13 @@ class _Accesses(Visitor):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
-        self.touch(e.buffer)
+        self.note(e.buffer, e.indices)
         for i in e.indices:
             self.visit(i)
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        self.touch(s.buffer)
+        self.note(s.buffer, s.indices)
         self.visit(s.value)
         for i in s.indices:
             self.visit(i)
@@ -102,6 +122,14 @@ class _Accesses(Visitor):
     def _var(self, v: Var) -> None:
         for buffer in self.by_data.get(v, ()):
             self.touch(buffer)
+
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> None:
+        self.visit(s.value)
+        self.env[s.var] = self.loop_vars(s.value)
+        if any_node(s.value, lambda n: isinstance(n, BufferLoad) or n in self.data):
+            self.data.add(s.var)
+        self.visit(s.body)
 
     @on(For)
     def _for(self, s: For) -> None:
@@ -121,7 +149,7 @@ class _Accesses(Visitor):
         block = s.block
         ordered: Place | None = None
         for axis, value in zip(block.iter_vars, s.iter_values, strict=True):
-            uses = self._loop_vars(value)
+            uses = self.loop_vars(value)
             self.env[axis.var] = uses
             if axis.iter_type != IterVar.DataPar:
                 for v in uses:
@@ -176,6 +204,34 @@ def _outside_of_carrying(place: Place, declared: Place, buffer: Buffer, settled:
     return declared
 
 
+def _above(place: Place, declared: Place) -> Iterator[Place]:
+    """The places from one outwards, up to that of the declaration, without it."""
+    while place is not declared:
+        yield place
+        assert place.parent is not None
+        place = place.parent
+
+
+def _outside_of_threads(place: Place, declared: Place, buffer: Buffer, walk: _Accesses) -> Place:
+    """A place where the memory can be taken: a thread of a device has none of unknown size.
+
+    An index that runs through a loop of unknown extent, or is data, keeps an axis of unknown size as long as it is.
+    """
+    launches = [p for p in _above(place, declared) if isinstance(p.node, For) and p.node.kind == ForKind.THREAD_BINDING]
+    if not launches or buffer.scope() != "global" or buffer not in walk.indices:
+        return place
+    around: set[Place] = set()
+    above: Place | None = place
+    while above is not None:
+        around.add(above)
+        above = above.parent
+    unknown = [k for k, extent in enumerate(buffer.shape) if not isinstance(extent, IntImm)]
+    if not any([walk.is_long(indices[k], around) for indices in walk.indices[buffer] for k in unknown]):
+        return place
+    assert launches[-1].parent is not None
+    return launches[-1].parent
+
+
 def find_places(func: PrimFunc) -> dict[Buffer, Place]:
     """For each buffer that a block allocates and that is used: the place where its allocation belongs."""
     walk = _Accesses()
@@ -195,6 +251,7 @@ def find_places(func: PrimFunc) -> dict[Buffer, Place]:
         if place.depth < declared.depth:
             place = declared
         place = _outside_of_carrying(place, declared, buffer, settled)
+        place = _outside_of_threads(place, declared, buffer, walk)
         # Lanes of a vector loop would share what is allocated inside of it.
         above: Place | None = place
         while above is not None and above is not declared:
