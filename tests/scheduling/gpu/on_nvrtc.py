@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import tilewright as tvm
+from tests.codegen.performance.on_nvrtc import within_limits
 from tests.scheduling.gpu.kernels import KERNELS
 from tests.scheduling.gpu.models import MODELS
 from tests.scheduling.gpu.test_attention import attention
 from tests.scheduling.gpu.test_convolutions import convolution
+from tests.scheduling.gpu.test_kernels import unscheduled
 from tests.scheduling.gpu.test_products import matmul
 from tests.scheduling.gpu.test_rows import LENGTHS, ROWS, rows
 from tests.scheduling.gpu.test_warpgroups import LARGE, SMALL, target_of
@@ -175,10 +177,17 @@ def test_iterators(arch: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels(arch: str, name: str) -> None:
-    ins, outs = KERNELS[name]()
-    assert ".entry" in ptx_of(te.create_prim_func([*ins, *outs]), arch)
+    """Machine code that fits, and keeps nothing in memory that belongs into registers."""
+    target = Target(f"cuda -arch={arch}")
+    plan = KernelPlan(target)
+    func, _, _ = unscheduled(name, plan)
+    made = scheduled(func, target, plan)
+    assert not plan.fallbacks, plan.fallbacks
+    for report in kernel_reports(made.mod, target):
+        within_limits(report, target)
+        assert report.resources is not None and report.resources.spill_stores == 0, report.name
 
 
 @pytest.mark.parametrize("length", LENGTHS)
