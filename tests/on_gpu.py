@@ -22,7 +22,10 @@ import pytest
 import tilewright as tvm
 from tilewright.runtime.found_devices import found_devices
 
-FILES = ("tests/codegen/device/on_devices.py", "tests/scheduling/gpu/on_devices.py", "tests/scheduling/gpu/on_cuda.py")
+FILES = (
+    "tests/codegen/device/on_devices.py",
+    *[f"tests/scheduling/gpu/{name}.py" for name in ("on_devices", "operators_on_devices", "on_cuda")],
+)
 
 
 def target() -> str:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from benchmarks import models
 from tests.scheduling.gpu.kernels import KERNELS, arrays
-from tests.scheduling.gpu.models import DYNAMIC, MODELS, inputs
+from tests.scheduling.gpu.models import DYNAMIC, MODELS, bound, inputs
 from tests.scheduling.gpu.test_kernels import close
 from tilewright import nd, relay, te, topi
 from tilewright.codegen import interp
@@ -65,6 +66,15 @@ def results(mod: tvm.IRModule, target: str, device: Any, given: dict[str, Any]) 
 def test_models(name: str) -> None:
     mod = MODELS[name]()
     given = inputs(mod)
+    for found, wanted in zip(results(mod, TARGET, DEV, given), results(mod, "llvm", tvm.cpu(), given), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-3, 1e-4)
+
+
+def test_mobilenet_v2_in_full_size() -> None:
+    """Images of 224 x 224 pixels, 1,001 classes."""
+    given = models.inputs("mobilenetv2")
+    mod, params = relay.frontend.from_onnx(models.make("mobilenetv2"), shape={k: v.shape for k, v in given.items()})
+    mod = bound(mod, params)
     for found, wanted in zip(results(mod, TARGET, DEV, given), results(mod, "llvm", tvm.cpu(), given), strict=True):
         np.testing.assert_allclose(found, wanted, 1e-3, 1e-4)
 
