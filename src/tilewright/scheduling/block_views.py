@@ -18,6 +18,7 @@ from tilewright.tir import (
     BufferRegion,
     BufferStore,
     Call,
+    FloorDiv,
     FloorMod,
     For,
     IterVar,
@@ -344,7 +345,7 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
 
 
 def _near(region: Iterable[Any], var: Var, most: int) -> bool:
-    """Whether a variable occurs only in the last index, alone or times a constant up to `most`."""
+    """Whether a variable occurs only in the last index, alone, or times or divided by a constant up to `most`."""
     *lead, last = [r.min for r in region] or [None]
     if any([var in uses(e).vars for e in lead]):
         return False
@@ -355,7 +356,7 @@ def _near(region: Iterable[Any], var: Var, most: int) -> bool:
             last = last.b
         else:
             last = last.a
-    if isinstance(last, Mul) and isinstance(last.b, IntImm) and 0 < last.b.value <= most:
+    if isinstance(last, (Mul, FloorDiv)) and isinstance(last.b, IntImm) and 0 < last.b.value <= most:
         last = last.a
     return last is var or var not in uses(last).vars
 

@@ -10,7 +10,7 @@ from tests.slow import all_but
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
-from tilewright.tir import LT, Broadcast, BufferLoad, BufferStore, Cast, For, PrimFunc, Ramp, Var
+from tilewright.tir import LT, Broadcast, BufferLoad, BufferStore, Cast, FloorDiv, For, PrimFunc, Ramp, Var
 
 SERIAL, UNROLLED = 0, 3
 
@@ -94,3 +94,25 @@ def test_one_lane_of_narrowed_integers(effort: int, kind: int, source: str, to: 
         x, result = aligned(np.arange(1, 16 * blocks + 1), source), aligned(np.ones(16 * blocks), to)
         assert loaded(kernels({"main": func}), ["main"], opt_level=effort)("main", [x, result]) == 0
         np.testing.assert_array_equal(result, np.where(np.arange(16 * blocks) < count, x, 1).astype(result.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float16"])
+@pytest.mark.parametrize("times", [2, 3, 5])
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_first_lanes_that_repeat_elements(lanes: int, times: int, dtype: str) -> None:
+    """B[k] = A[k // times] below a bound; what is behind A's last needed element is not read."""
+    count = lanes + 3
+    x = aligned(np.arange(1, 2 + (count - 1) // times), dtype)
+    a, b = decl_buffer(x.shape, dtype, "A"), decl_buffer((2 * lanes,), dtype, "B")
+    i = Var("i", "int32")
+    at = Ramp(i * lanes, IntImm("int32", 1), lanes)
+    mask = LT(at, Broadcast(IntImm("int32", count), lanes))
+    read = BufferLoad(a, (FloorDiv(at, Broadcast(IntImm("int32", times), lanes)),), mask)
+    func = PrimFunc((a, b), For(i, 0, 2, UNROLLED, BufferStore(b, read, (at,), mask)), attrs={"global_symbol": "main"})
+    run = loaded(kernels({"main": func}), ["main"])
+    expected = np.where(np.arange(2 * lanes) < count, x[np.minimum(np.arange(2 * lanes) // times, len(x) - 1)], 7)
+    results = [aligned(np.full(2 * lanes, 7), dtype) for _ in range(2)]
+    assert run("main", [x, results[0]]) == 0
+    interp.run(func, [x, results[1]])
+    np.testing.assert_array_equal(results[0], expected.astype(x.dtype))
+    np.testing.assert_array_equal(results[1], expected.astype(x.dtype))

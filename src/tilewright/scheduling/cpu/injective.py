@@ -12,10 +12,13 @@ from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
 from tilewright.target.core import Core
-from tilewright.tir import LT, BufferLoad, BufferStore, Call, Cast, FloorDiv
+from tilewright.tir import LT, BufferLoad, BufferStore, Call, Cast, FloorDiv, IterVar
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.stages import MATERIALIZE
+
+MOST_REPEATS = 4
+"""Rows that repeat one row and are written together, at most."""
 
 MOST_STEPS = 8
 """Vectors of a row that are written out, at most."""
@@ -88,7 +91,23 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
         if view.plan.choose(f"{block.name}.steps", "unrolled", lambda: ("unrolled", "loop")) == "unrolled":
             sch.unroll(along)
             return loops[:-1], steps * width
+    times = repeats_of(block, block.spatial[-2]) if len(loops) == len(block.spatial) > 1 else 1
+    if times > 1 and extent_of(sch.get(loops[-2])) % times == 0:
+        # Rows that repeat one row are written from what is loaded once.
+        row, again = sch.split(loops[-2], [None, times])
+        sch.reorder(along, again, vector)
+        sch.unroll(again)
+        return [*loops[:-2], row, along], times * width
     return [*loops[:-1], along], width
+
+
+def repeats_of(block: BlockView, axis: IterVar) -> int:
+    """How many steps of an axis read one element, up to four: images that are enlarged."""
+    found = {
+        e.b.value if isinstance(e, FloorDiv) and e.a is axis.var and isinstance(e.b, IntImm) else 1
+        for load in uses(block.block.body).loads for e in load.indices if axis.var in uses(e).vars
+    }  # fmt: skip
+    return found.pop() if len(found) == 1 and max(found) <= MOST_REPEATS else 1
 
 
 def _computes_places(block: BlockView) -> bool:

@@ -254,6 +254,8 @@ class MemoryEmitter:
         mask = self.expr(e.predicate)
         if form is not None and e.buffer.dtype.lanes == 1 and self._is_stepped(form, dtype):
             return self._masked_steps(var, form, dtype, mask)
+        if form is None and (repeated := self._masked_repeats(e, mask)) is not None:
+            return repeated
         if form is None or form.stride != 1 or dtype.lanes == 1:
             pointers = self._pointers_of(e.buffer, e.indices, form, dtype)
             scalars = []
@@ -265,6 +267,31 @@ class MemoryEmitter:
             return scalars[0] if dtype.lanes == 1 else self.operands.gather(scalars, dtype)
         value = self.masked_load_at(*self.addresses.address(var, form, e.buffer.dtype.bytes), dtype, mask)
         return self.operands.from_memory_bool(value, dtype) if dtype.is_bool else value
+
+    def _masked_repeats(self, e: BufferLoad, mask: str) -> str | None:
+        """The first lanes of a vector that repeats neighbouring elements in order, from one vector of these; None for other lanes."""
+        buffer, dtype = e.buffer, e.dtype
+        if len(e.indices) != 1 or buffer.strides or buffer.dtype.lanes != 1 or dtype.is_bool or dtype.lanes < 4:
+            return None
+        found = fixed_lanes(e.indices[0])
+        start = found and self.facts.affine.offset(buffer, (found[0],))
+        if found is None or start is None or e.predicate is None or prefix_of(e.predicate) is None:
+            return None
+        distances, n = found[1], dtype.lanes
+        first, last = distances[0], distances[-1]
+        if list(distances) != sorted(distances) or last - first >= n:
+            return None
+        # An element is needed where the first lane that repeats it is.
+        lanes = [distances.index(first + k) if first + k in distances else n for k in range(n)]
+        t = f"<{n} x i1>"
+        order = ", ".join([f"i32 {k}" for k in lanes])
+        needed = self.b.pure(f"shufflevector {t} {mask}, {t} zeroinitializer, <{n} x i32> <{order}>", mask)
+        size = buffer.dtype.bytes
+        pointer, const, align = self.addresses.address(buffer.data, start, size)
+        value = self.masked_load_at(pointer, const + first * size, common_alignment(align, first * size), dtype, needed)
+        memory = memory_type(dtype)
+        spread = self.operands.shuffled(value, "poison", memory, [d - first for d in distances])
+        return self.b.pure(f"select {t} {mask}, {memory} {spread}, {memory} zeroinitializer", mask, spread)
 
     def _first_lanes(
         self, buffer: Buffer, form: Affine | None, dtype: DataType, predicate: PrimExpr
