@@ -235,6 +235,10 @@ def test_riscv_instructions() -> None:
     assert read(0x1141) == 16 and read(0x7139) == 64 and read(0xFF010113) == 16  # addi sp, sp, -16; -64; -16
     assert read(0x0141, 0x6121) == 0  # addi sp, sp, 16; 64
     assert read(0x6505, 0x40A10133) == 4096  # lui a0, 1; sub sp, sp, a0
+    vectors = struct.pack(
+        "<IIHI", 0xC22026F3, 0x00169713, 0x96BA, 0x40D10133
+    )  # csrr a3, vlenb; a3 += a3 << 1; sub sp, sp, a3
+    assert riscv.read(vectors, 0x1000, [], 16).frame == 48 and riscv.read(vectors, 0x1000, []).unknown
     code = riscv.read(struct.pack("<IIHH", 0x00000097, 0x010080E7, 0x9782, 0x8082), 0x1000, [])
     assert code.calls == {0x1010} and code.indirect  # auipc ra, 0; jalr 16(ra); jalr a5; ret
 

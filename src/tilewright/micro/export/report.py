@@ -71,7 +71,8 @@ class Report:
     ) -> None:
         self.board, self.pools, self.files = board, dict(pools), files
         image = firmware.image
-        graph = CallGraph(image, firmware.machine)
+        cpu = board.target().cpu
+        graph = CallGraph(image, firmware.machine, cpu.vector_bits // 8 if cpu.rvv else 0)
         entry = "tw_begin"
         try:
             deepest = graph.depth(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.micro.errors import MicroError
@@ -28,11 +29,11 @@ class Depth(NamedTuple):
 
 class CallGraph:
     """The functions of a linked program, their frames, and who calls whom. Calls through pointers may reach every function whose address is
-    taken."""
+    taken. vector_bytes: of the vectors of a RISC-V, where it has some."""
 
-    def __init__(self, image: Image, machine: int) -> None:
+    def __init__(self, image: Image, machine: int, vector_bytes: int = 0) -> None:
         self.image = image
-        read = thumb.read if machine == ARM else riscv.read
+        read = thumb.read if machine == ARM else partial(riscv.read, vector_bytes=vector_bytes)
         self.functions: dict[int, Placed] = {}
         self.codes: dict[int, Code] = {}
         for place in image.places:

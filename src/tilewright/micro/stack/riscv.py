@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.micro.stack.code import Code, skips
 from tilewright.micro.stack.thumb import ALIGNED, REMEMBERED
 
 RA, SP, ZERO = 1, 2, 0
+VLENB = 0xC22
+"""The register of control that says how many bytes a vector has."""
 
 
 def _signed(value: int, bits: int) -> int:
@@ -17,8 +19,8 @@ def _signed(value: int, bits: int) -> int:
 
 
 class _Reader:
-    def __init__(self, data: bytes, start: int) -> None:
-        self.data, self.start = data, start
+    def __init__(self, data: bytes, start: int, vector_bytes: int) -> None:
+        self.data, self.start, self.vector_bytes = data, start, vector_bytes
         self.code = Code()
         self.values: dict[int, int] = {}
         """Constants that registers hold, as the code just before says; of auipc, addresses."""
@@ -34,6 +36,8 @@ class _Reader:
             self._adds(to, source, immediate)
         elif op == 0x13 and w >> 12 & 7 == 7 and to == SP:  # ANDI: the frame is aligned
             self.code.frame += ALIGNED
+        elif op == 0x13 and w >> 12 & 7 == 1:  # SLLI
+            self._computes(to, source, ZERO, lambda a, _: a << (w >> 20 & 31))
         elif op == 0x37:  # LUI
             self._hold(to, w & 0xFFFFF000)
         elif op == 0x17:  # AUIPC
@@ -52,9 +56,12 @@ class _Reader:
             if to == SP and w >> 25 in (0, 0x20) and w >> 12 & 7 == 0:  # ADD, SUB
                 self._moves(source, w >> 20 & 31, w >> 25 == 0x20)
             elif to != SP:
-                self._hold(to, None)
+                # ADD, SUB, MUL: sizes of vectors are computed by these.
+                rule = {0: int.__add__, 0x20: int.__sub__, 1: int.__mul__}.get(w >> 25) if w >> 12 & 7 == 0 else None
+                self._computes(to, source, w >> 20 & 31, rule)
         elif op in (0x03, 0x73):
-            self._hold(to, None)
+            reads = op == 0x73 and w >> 12 & 7 == 2 and source == ZERO and w >> 20 == VLENB  # CSRR
+            self._hold(to, self.vector_bytes if reads and self.vector_bytes else None)
 
     def short(self, at: int, h: int) -> None:
         """A compressed instruction."""
@@ -91,9 +98,11 @@ class _Reader:
             elif to == SP and h >> 2 & 31 not in self.frames:
                 self._moves(ZERO, ZERO, False)
             elif to != SP:
-                self._hold(to, None)
+                self._computes(to, to if h >> 12 & 1 else ZERO, h >> 2 & 31, int.__add__)
                 if h >> 2 & 31 == SP and not h >> 12 & 1:
                     self.frames.add(to)
+        elif op == 2 and kind == 0:  # C.SLLI
+            self._computes(to, to, ZERO, lambda a, _: a << (h >> 2 & 31))
         elif op == 2 and kind == 2:  # C.LWSP
             self._hold(to, None)
 
@@ -108,6 +117,11 @@ class _Reader:
         elif to != SP:
             held = 0 if source == ZERO else self.values.get(source)
             self._hold(to, None if held is None else held + value & 0xFFFFFFFF)
+
+    def _computes(self, to: int, a: int, b: int, rule: Callable[[int, int], int] | None) -> None:
+        """A register gets what a rule makes of two others, where both are known."""
+        x, y = (0 if r == ZERO else self.values.get(r) for r in (a, b))
+        self._hold(to, None if rule is None or x is None or y is None else rule(x, y) & 0xFFFFFFFF)
 
     def _moves(self, source: int, other: int, negative: bool) -> None:
         """A register is added to the stack pointer."""
@@ -139,9 +153,10 @@ class _Reader:
                 del self.ages[register]
 
 
-def read(data: bytes, start: int, gaps: Sequence[tuple[int, int]]) -> Code:
-    """What the machine code of a function says. start: its address; gaps: data in it."""
-    reader, at = _Reader(data, start), start
+def read(data: bytes, start: int, gaps: Sequence[tuple[int, int]], vector_bytes: int = 0) -> Code:
+    """What the machine code of a function says. start: its address; gaps: data in it; vector_bytes: of the processor's vectors, by which
+    frames with vectors are computed; 0 where that is not known."""
+    reader, at = _Reader(data, start, vector_bytes), start
     while at + 2 <= start + len(data):
         if (beyond := skips(gaps, at)) != at:
             at = beyond
