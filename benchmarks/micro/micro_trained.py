@@ -26,6 +26,7 @@ from benchmarks.options import takes_json, write_json
 from tilewright import micro, relay
 from tilewright.micro.board import board
 from tilewright.relay.backend import Executor, Runtime
+from tilewright.tuning.record import load
 
 BOARD = "mps2_an500"
 BOARDS = 2
@@ -105,8 +106,8 @@ def tuned(model: bytes, trials: int) -> tuple[dict[str, Any], Path]:
     path = Path(os.environ["TILEWRIGHT_CACHE_DIR"]) / "plans.jsonl"
     config = micro.generate_config(BOARD, instruction_shift=6, timeout=60)
     begun = time.perf_counter()
-    found = micro.tune_kernels(mod, params, config, path, trials, BOARDS, processes=1)
-    measured = len(path.read_text().splitlines())
+    found = micro.tune_kernels(mod, params, config, path, trials, BOARDS, processes=1, code_growth=0)
+    measured = len(load(path)[0])
     kernels = {p.task.name: (p.untuned, p.fastest) for p in found}
     return {"seconds": time.perf_counter() - begun, "measurements": measured, "kernels": kernels}, path
 
