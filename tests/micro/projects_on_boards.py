@@ -35,7 +35,7 @@ QEMU = micro.get_microtvm_template_projects("qemu")
 NOWHERE = {"riscv32_virt": "0x1f000000", "mps3_an547": "0x50000000"}
 """By board, an address where nothing is, other than 0x70000000."""
 WRECKS = """
-static int32_t wreck(void** args) { (void)args; *(volatile uint32_t*)(uintptr_t)NOWHERE = 1u; return 0; }
+int32_t wreck(void** args);
 static int32_t endless(void** args) { volatile uint32_t on = 1; (void)args; while (on != 0u) {} return 0; }
 static int32_t says(void** args) { (void)args; tw_platform_log("it runs\\n", 8); return 0; }
 """
@@ -46,6 +46,17 @@ def _qemu() -> None:
     use_qemu()
 
 
+WRECK = """#include <stdint.h>
+int32_t wreck(void** args);
+int32_t wreck(void** args) {
+  (void)args;
+  *(volatile uint32_t*)(uintptr_t)NOWHERE = 1u;
+  return 0;
+}
+"""
+"""A source beside those of the model."""
+
+
 def project_of(module: Any, name: str, folder: Path, wrecks: bool = False) -> micro.GeneratedProject:
     """A project for a board, built. wrecks: with functions that go wrong."""
     project = micro.generate_project(QEMU, module, folder, {"board": name})
@@ -54,9 +65,8 @@ def project_of(module: Any, name: str, folder: Path, wrecks: bool = False) -> mi
         head = "static const struct tw_rpc_function functions[] = {"
         rows = "".join([f'\n  {{"{n}", 0, {n}}},' for n in ("wreck", "endless", "says")])
         count = text.count('{"')
-        text = text.replace(
-            head, f"{WRECKS.replace('NOWHERE', NOWHERE.get(name, '0x70000000') + 'u')}\n{head}{rows}"
-        ).replace(f"size, {count}u}}", f"size, {count + 3}u}}")
+        (folder / "model" / "wreck.c").write_text(WRECK.replace("NOWHERE", NOWHERE.get(name, "0x70000000") + "u"))
+        text = text.replace(head, f"{WRECKS}\n{head}{rows}").replace(f"size, {count}u}}", f"size, {count + 3}u}}")
         (folder / "main.c").write_text(text)
     project.build()
     project.flash()
@@ -182,7 +192,10 @@ def test_faults(name: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureF
             library = session.get_system_lib()
             library["says"](tvm.nd.array(np.zeros(4, "int8"), session.device))
             assert "it runs" in caplog.text
-            with pytest.raises(RPCError, match=f"SessionTerminatedError: micro-rpc: the device stopped: .*{said}"):
+            line = r", model/wreck.c:5: \*\(volatile uint32_t"
+            with pytest.raises(
+                RPCError, match=f"SessionTerminatedError: micro-rpc: the device stopped: .*{said}{line}"
+            ):
                 library["wreck"](tvm.nd.array(np.zeros(4, "int8"), session.device))
         with micro.Session(held) as session:
             assert tvm.nd.array(np.arange(4, dtype="int8"), session.device).numpy().sum() == 6

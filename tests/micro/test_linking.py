@@ -17,7 +17,7 @@ from tilewright.micro.device_runtime import compile_files
 from tilewright.micro.errors import LinkError
 from tilewright.micro.linking import arm, riscv
 from tilewright.micro.linking.elf import ElfObject
-from tilewright.micro.linking.lines import line_at, line_rows
+from tilewright.micro.linking.lines import line_at, line_rows, source_place
 from tilewright.micro.linking.link import Image, Place, link
 from tilewright.runtime.linking.export import library_objects
 from tilewright.runtime.linking.symbol_file import ElfFile
@@ -295,12 +295,16 @@ def test_lines_of_source(name: str, version: str) -> None:
     assert 3 not in {line_at(rows, a, {3}) for a in range(place.address, place.address + place.size, 2)}
     assert found.count(None) <= 1 and image.line_at(0x9000) is None
     data, rng = image.debug["faulty.c"], random.Random(6)
+    path, line = source_place(data, place.address) or ("", 0)
+    assert line == found[0] and (path.endswith("faulty.c") or version == "-gdwarf-5")
+    assert source_place(data, 0x9000) is None
     for _ in range(300):
         broken = bytearray(data[: rng.randrange(len(data))])
         for _ in range(3):
             if broken:
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
         assert isinstance(line_rows(bytes(broken)), list)
+        source_place(bytes(broken), place.address)
 
 
 @pytest.mark.parametrize("name", BOARDS)

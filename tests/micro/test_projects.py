@@ -558,6 +558,8 @@ def test_what_firmware_tells_of_faults() -> None:
     assert told_fault(bus, functions) == "the bus refused an access of address 0x50000000, at pc=0x0000103e in conv2d"
     division = told_fault("fault pc=0x00001040 cfsr=0x02000000 hfsr=0x0 address=0x0", functions)
     assert division == "a division by zero, at pc=0x00001040 in relu"
+    placed = told_fault(bus, functions, lambda address: f"model/net.c:7: at {address:#x}")
+    assert placed.endswith("in conv2d, model/net.c:7: at 0x103e")
     trap = told_fault("fault pc=0x80000010 mcause=0x00000002 address=0x00000000", [])
     assert trap == "an undefined instruction, at pc=0x80000010"
     assert told_fault("fault pc=0x00000008", []).startswith("a fault; the processor does not say what it was, at")

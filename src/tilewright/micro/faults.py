@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tilewright.micro.debug.remote import Remote, words
@@ -100,9 +100,9 @@ def fault_error(name: str, board: str, fault: Fault, function: str, line: str, s
     )  # fmt: skip
 
 
-def told_fault(text: str, functions: Sequence[Symbol]) -> str:
-    """What firmware tells of a fault ("fault pc=0x... cfsr=0x..."), in words. functions: those of the firmware, by address. Other texts
-    stay as they are."""
+def told_fault(text: str, functions: Sequence[Symbol], line: Callable[[int], str] = lambda address: "") -> str:
+    """What firmware tells of a fault ("fault pc=0x... cfsr=0x..."), in words. functions: those of the firmware, by address; line: the line
+    of source of an address. Other texts stay as they are."""
     if not text.startswith("fault "):
         return text
     found = {name: int(value, 16) for name, value in re.findall(r"(\w+)=0x([0-9a-f]+)", text)}
@@ -120,7 +120,8 @@ def told_fault(text: str, functions: Sequence[Symbol]) -> str:
     else:
         reasons, touched = ["a fault; the processor does not say what it was"], False
     address = f" of address {found['address']:#010x}" if touched else ""
-    return f"{'; '.join(reasons)}{address}, at pc={pc:#010x}{f' in {inside}' if inside else ''}"
+    places = [*([f" in {inside}"] if inside else []), *([f", {source}"] if (source := line(pc)) else [])]
+    return f"{'; '.join(reasons)}{address}, at pc={pc:#010x}{''.join(places)}"
 
 
 __all__ = ["Fault", "cortex_m_fault", "fault_error", "riscv_fault", "told_fault"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.micro.errors import MicroError
 from tilewright.micro.faults import told_fault
-from tilewright.micro.linking.elf import linked_functions
+from tilewright.micro.linking.elf import linked_functions, linked_lines
+from tilewright.micro.linking.lines import source_place
 from tilewright.micro.project_api.client import ProjectAPIClient, instantiate_from_dir
 from tilewright.micro.project_api.server import ProjectOption, ServerInfo, TransportTimeouts
 from tilewright.micro.standalone import get_standalone_crt_dir
@@ -55,15 +56,28 @@ class ProjectTransport(Transport):
             self._client.close_transport()
 
     def explain(self, text: str) -> str:
-        program = self._folder / FIRMWARE if self._folder is not None else None
-        functions = linked_functions(program.read_bytes()) if program is not None and program.is_file() else []
-        return told_fault(text, functions)
+        folder = self._folder
+        program = folder / FIRMWARE if folder is not None else None
+        if folder is None or program is None or not program.is_file():
+            return told_fault(text, [])
+        data = program.read_bytes()
+        return told_fault(text, linked_functions(data), lambda address: _line(folder, linked_lines(data), address))
 
     def read(self, n: int, timeout_sec: float | None) -> bytes:
         return self._client.read_transport(n, timeout_sec)
 
     def write(self, data: bytes, timeout_sec: float | None) -> None:
         self._client.write_transport(data, timeout_sec)
+
+
+def _line(folder: Path, lines: bytes, address: int) -> str:
+    """The line of source of an address of a project's firmware, with its place; "" where that is not known."""
+    path, number = source_place(lines, address) or ("", 0)
+    source = folder / path
+    if not path or not source.is_file():
+        return ""
+    text = source.read_text(errors="replace").splitlines()
+    return f"{path}:{number}: {text[number - 1].strip()}" if number <= len(text) else f"{path}:{number}"
 
 
 def add_unspecified_options(

@@ -10,8 +10,8 @@ from tilewright.micro.board import Board
 from tilewright.micro.device_runtime import SIZE, WARNINGS, definitions
 from tilewright.runtime.linking.c_source import compiler_command
 
-MODEL = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g0")
-"""Flags of gcc and clang for a model's sources, besides those of its target."""
+MODEL = ("-ffreestanding", "-ffunction-sections", "-fdata-sections", "-g1", "-gdwarf-4")
+"""Flags of gcc and clang for a model's sources, besides those of its target. firmware.elf has their lines; nothing of these is in flash."""
 _UNITS = {
     "cortex-m4": "fpv4-sp-d16",
     "cortex-m7": "fpv5-d16",

@@ -115,6 +115,19 @@ def linked_functions(data: bytes) -> list[Symbol]:
     return sorted([s for table in tables for s in table if s.is_function and s.size], key=lambda s: s.value)
 
 
+def linked_lines(data: bytes) -> bytes:
+    """The lines of source of a linked program: its section .debug_line. Empty where it has none, and of files that are no such program."""
+    if data[:7] != b"\x7fELF\x01\x01\x01" or len(data) < 52:
+        return b""
+    at, (entry, count, names) = struct.unpack_from("<I", data, 32)[0], struct.unpack_from("<HHH", data, 46)
+    try:
+        headers = [struct.unpack_from("<10I", data, at + entry * k) for k in range(count)]
+        labels = headers[names][4]
+        return next((data[h[4] : h[4] + h[5]] for h in headers if _text(data, labels + h[0]) == ".debug_line"), b"")
+    except (struct.error, IndexError, ValueError):
+        return b""
+
+
 def _text(data: bytes, at: int) -> str:
     return data[at : data.index(b"\0", at)].decode() if at < len(data) else ""
 
@@ -151,4 +164,4 @@ def _relocations(data: bytes, offset: int, size: int, explicit: bool) -> list[Re
     return found
 
 
-__all__ = ["ARM", "KINDS", "RISCV", "ElfObject", "Relocation", "Section", "Symbol", "linked_functions"]
+__all__ = ["ARM", "KINDS", "RISCV", "ElfObject", "Relocation", "Section", "Symbol", "linked_functions", "linked_lines"]

@@ -34,9 +34,11 @@ class _Program:
         self.base = struct.unpack_from("<b", data, k)[0]
         self.range, self.opcodes = data[k + 1], data[k + 2]
         self.lengths = data[k + 3 : k + 2 + self.opcodes]
-        self.data = data
-        # The source is file 1, or 0 from version 5 on, where 1 is usually the same again.
-        self.own = {0, 1} if self.version >= 5 else {1}
+        self.data, self.tables = data, k + 2 + self.opcodes
+        self.folders: list[bytes] = []
+        # The source is file 0 from version 5 on, where 1 is usually the same again; before, the only one that is no header, or the first.
+        sources = [n for n, (name, _) in enumerate(self._files(), 1) if not name.endswith(b".h")]
+        self.own = {0, 1} if self.version >= 5 else {*sources} or {1}
 
     def _number(self, signed: bool = False) -> int:
         """A number of LEB128."""
@@ -48,6 +50,31 @@ class _Program:
             shift += 7
             if not byte & 0x80:
                 return value - (1 << shift) if signed and byte & 0x40 else value
+
+    def _text(self) -> bytes:
+        """The next text with a zero behind it."""
+        begun, self.at = self.at, self.data.index(b"\0", self.at) + 1
+        return self.data[begun : self.at - 1]
+
+    def _files(self) -> list[tuple[bytes, int]]:
+        """(name, number of the folder) of each file; none from version 5 on, whose tables have other forms."""
+        if self.version >= 5:
+            return []
+        found: list[tuple[bytes, int]] = []
+        program, self.at, self.folders = self.at, self.tables, [b""]
+        while name := self._text():
+            self.folders.append(name)
+        while name := self._text():
+            found.append((name, self._number()))
+            self._number()
+            self._number()
+        self.at = program
+        return found
+
+    def source(self) -> str:
+        """The path of the source; "" where it is not known."""
+        name, number = next((f for n, f in enumerate(self._files(), 1) if n in self.own), (b"", 0))
+        return (self.folders[number] + b"/" + name if number else name).decode(errors="replace")
 
     def rows(self) -> list[Row]:
         """The rows of the program."""
@@ -106,9 +133,25 @@ def line_rows(data: bytes) -> list[Row]:
             program = _Program(data, at)
             found += program.rows()
             at = program.end
-    except (struct.error, IndexError, ZeroDivisionError):
+    except (struct.error, IndexError, ValueError, ZeroDivisionError):
         return []
     return found
+
+
+def source_place(data: bytes, address: int) -> tuple[str, int] | None:
+    """(path of the source, line) of an address of a linked program, from its section .debug_line; None where no part of it knows that."""
+    at = 0
+    try:
+        while at + 12 < len(data):
+            program = _Program(data, at)
+            path = program.source()
+            line = line_at(program.rows(), address)
+            if line is not None:
+                return path, line
+            at = program.end
+    except (struct.error, IndexError, ValueError, ZeroDivisionError):
+        pass
+    return None
 
 
 def line_at(rows: list[Row], address: int, passed: Collection[int] = ()) -> int | None:
@@ -126,4 +169,4 @@ def line_at(rows: list[Row], address: int, passed: Collection[int] = ()) -> int 
     return None
 
 
-__all__ = ["Row", "line_at", "line_rows"]
+__all__ = ["Row", "line_at", "line_rows", "source_place"]

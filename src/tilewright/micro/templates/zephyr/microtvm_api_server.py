@@ -70,7 +70,7 @@ class Handler(TemplateHandler):
             "CMakeLists.txt": CMAKE.format(
                 runtime="\n  ".join([f"runtime/{f}" for f in sources]),
                 defines=" ".join([d.removeprefix("-D") for d in defines]),
-                flags=";".join([f for f in model_flags(" ".join(program.flags)) if f != "-g0"]),
+                flags=";".join([f for f in model_flags(" ".join(program.flags)) if not f.startswith("-g")]),
             ),
             "prj.conf": CONFIGURATION.format(fpu="y" if options["fpu"] else "n", stack=options["main_stack_size"]),
             "src/main.c": (self.folder / "main.c").read_text(),
