@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright.arith import Analyzer
 from tilewright.arith.linear import LEAF, SPLIT, Atom
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import structural_equal
+from tilewright.ir.dtype import MOST_SCALE
+from tilewright.node import any_node, structural_equal
 from tilewright.tir import LT, FloorDiv, FloorMod
 from tilewright.tir.schedule.facts.enumeration import visits
 from tilewright.tir.schedule.facts.leaves import Leaf, conjuncts, int_extent
@@ -17,6 +18,7 @@ from tilewright.tir.schedule.facts.linear_forms import Forms, Lin, combine, same
 from tilewright.tir.schedule.facts.places import known_at
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.transform.loop.scalable import FixedLanes, is_scalable
 
 if TYPE_CHECKING:
     from tilewright.tir.expr import IterVar, Var
@@ -115,6 +117,40 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
 
 
 def _found(state: ScheduleState, leaf: Leaf) -> Binding:
+    out = _of_digits(state, leaf)
+    if not (out.covers and out.injective) and _is_scalable(leaf):
+        _for_all_scales(state, leaf, out)
+    return out
+
+
+def _is_scalable(leaf: Leaf) -> bool:
+    """Whether the loops or the bindings of a block depend on the machine's vector length."""
+    return any_node((*[lp.extent for lp in leaf.loops], *leaf.realize.iter_values), is_scalable)
+
+
+def _for_all_scales(state: ScheduleState, leaf: Leaf, out: Binding) -> None:
+    """Sets what holds of a binding with any number for vscale."""
+    found = [_of_digits(state, _with_scale(state, leaf, scale)) for scale in range(1, MOST_SCALE + 1)]
+    out.covers, out.injective = all([b.covers for b in found]), all([b.injective for b in found])
+    out.repeats, out.predicated = any([b.repeats for b in found]), any([b.predicated for b in found])
+    out.gaps, out.again = (set().union(*[getattr(b, name) for b in found]) for name in ("gaps", "again"))
+    out.reason = next((b.reason for b in found if b.reason), "")
+
+
+def _with_scale(state: ScheduleState, leaf: Leaf, scale: int) -> Leaf:
+    """The loops around a block, and its bindings, with a number for vscale."""
+    lanes = FixedLanes(scale)
+
+    def fixed(e: PrimExpr) -> PrimExpr:
+        made: PrimExpr = state.forms.simplify(lanes.visit(e))
+        return made
+
+    loops = tuple([lp.replace(extent=fixed(lp.extent)) for lp in leaf.loops])
+    values, predicate = tuple([fixed(v) for v in leaf.realize.iter_values]), fixed(leaf.realize.predicate)
+    return Leaf(leaf.realize.replace(iter_values=values, predicate=predicate), loops, leaf.conditional)
+
+
+def _of_digits(state: ScheduleState, leaf: Leaf) -> Binding:
     digits = _Digits(state.forms, leaf)
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
         digits.bind(iv, value)

@@ -36,7 +36,7 @@ def is_scalable(node: object) -> bool:
     return isinstance(node, PrimExpr) and isinstance(node.dtype.lanes, ScalableLanes)
 
 
-class _Fixed(BufferMutator):
+class FixedLanes(BufferMutator):
     """The program with a number for vscale."""
 
     def __init__(self, scale: int) -> None:
@@ -91,7 +91,7 @@ def fix_lanes(func: PrimFunc, scale: int) -> PrimFunc:
     """The function with vscale = `scale`."""
     if not any_node(func.body, is_scalable):
         return func
-    body: Stmt = _Fixed(scale).visit(func.body)
+    body: Stmt = FixedLanes(scale).visit(func.body)
     return func.replace(body=body)
 
 
@@ -112,4 +112,4 @@ def LowerScalableVectors(scale: int | None = None) -> Pass:
     return made
 
 
-__all__ = ["LowerScalableVectors", "fix_lanes", "is_scalable", "vector_scale"]
+__all__ = ["FixedLanes", "LowerScalableVectors", "fix_lanes", "is_scalable", "vector_scale"]
