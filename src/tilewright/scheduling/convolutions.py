@@ -39,7 +39,9 @@ def window_costs(w: Windows, lanes: int, core: Core) -> Mapping[str, float]:
     long = ceil_div(w.flat_places, lanes)
     # One filter's rows that follow each other without a gap are the result as it lies.
     lies = len(lead) == 0 or (w.is_product and w.filters == w.groups == 1)
-    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * core.image_copied * 2)
+    # Windows of one place leave no gaps, so whole tiles are written.
+    cut = 0.0 if lies else w.filters * places * core.image_copied * (0.75 if w.is_product else 2)
+    flat = tiles(w.filters, long, inner) + cut
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, core, True).cycles + w.filters * places * core.folded
     written = places * inner * core.image_scattered
     found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
