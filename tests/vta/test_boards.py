@@ -13,6 +13,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import nd, rpc, vta
+from tilewright.runtime import remove_global_func
 from tilewright.runtime.device_module import LaunchedKernel, device_module
 from tilewright.support.errors import TVMError
 from tilewright.vta.config_fields import of_fields
@@ -207,3 +208,19 @@ def test_files_that_make_a_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.raises(TVMError, match="there is no hardware description for 'pynq' here"),
     ):
         vta.reconfig_runtime(rpc.LocalSession())
+
+
+def test_drivers_of_other_boards() -> None:
+    """A board's driver registers what programs it."""
+    said: list[tuple[Any, ...]] = []
+    with pytest.raises(TVMError, match=r"but none has registered 'vta\.intelfocl\.program'"):
+        vta.program_bitstream.bitstream_program("intelfocl", "file", 1024)
+    with pytest.raises(TVMError, match="there are no boards of type 'other'; there are sim, tsim, pynq, "):
+        vta.program_bitstream.bitstream_program("other", "file")
+    tvm.register_func("vta.intelfocl.program", lambda *args: said.append(args))
+    try:
+        vta.program_bitstream.bitstream_program("intelfocl", "file", 1024)
+        vta.program_bitstream.intelfocl_bitstream_program("file")
+    finally:
+        remove_global_func("vta.intelfocl.program")
+    assert said == [("file", 1024), ("file", 4 << 30)]
