@@ -136,14 +136,15 @@ def detector(net: Builder) -> Results:
 
 def transformer_products(net: Builder, layers: int, inner: int) -> Results:
     """The dense layers of a transformer's blocks on the rows of a matrix: queries, keys and values, the projection, and the two of the
-    feed-forward part, with residuals; then one for classes."""
-    x, results = net.data, []
+    feed-forward part, with residuals; then one for classes. A sum stands for the attention, so that a product reads what each one gives."""
+    x = net.data
     hidden = net.shape(x)[1]
     for _ in range(layers):
-        results += [net.dense(x, hidden) for _ in range(3)]
-        x = net.add(x, net.dense(results[-1], hidden))
+        queries, keys = [net.dense(x, hidden) for _ in range(2)]
+        values = net.dense(net.add(queries, keys), hidden)
+        x = net.add(x, net.dense(values, hidden))
         x = net.add(x, net.dense(net.dense(x, inner, "relu"), hidden))
-    return (net.dense(x, 10), *results)
+    return (net.dense(x, 10),)
 
 
 class Network(NamedTuple):
