@@ -80,6 +80,15 @@ def test_few_columns(shape: tuple[int, ...], log: bool) -> None:
     np.testing.assert_allclose(got, np.log(expected) if log else expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [2, 5, 8, 12, 20])
+@pytest.mark.parametrize("kind", ["mean", "max", "argmax"])
+def test_middle_axis_before_few_columns(kind: str, columns: int, target: str) -> None:
+    x = numbers(6, 23, columns)
+    got = run(lambda v: getattr(relay, kind)(v, axis=1), x, target)
+    np.testing.assert_allclose(got, getattr(np, kind)(x.astype("float64"), axis=1), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(64, 3, 1, 50), (64, 3, 1, 64), (65, 2, 1, 7)])
 @pytest.mark.parametrize("kind", ["mean", "max"])
 def test_outer_axes_one_of_which_is_short(shape: tuple[int, ...], kind: str) -> None:

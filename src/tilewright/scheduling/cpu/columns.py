@@ -15,10 +15,13 @@ from tilewright.scheduling.cpu.epilogue import attach_epilogue
 from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target
 
+MORE_COLUMNS = 5
+"""The fewest columns that masked vectors run along."""
+
 
 def is_columns(block: BlockView, target: Target) -> bool:
     """Whether a block reduces one tensor, with static sizes, over whole axes other than the last, and the last holds at
-    least two vectors.
+    least two vectors, or more than four elements where lanes have masks.
 
     Of other tensors it reads one element for each result.
     """
@@ -32,8 +35,17 @@ def is_columns(block: BlockView, target: Target) -> bool:
     last = block.spatial[-1]
     if not found or found[-1] is not last or any([v not in found for v in block.reduction]):
         return False
-    extent = block.extents[block.block.iter_vars.index(last)]
-    return block.is_contiguous(last) and extent >= 2 * target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    extent, bits = block.extents[block.block.iter_vars.index(last)], block.block.writes[0].buffer.dtype.bits
+    return block.is_contiguous(last) and extent >= least_columns(extent, bits, target)
+
+
+def least_columns(columns: int, bits: int, target: Target) -> int:
+    """The fewest columns along which vectors pay. Fewer than a vector, but a whole part of one, are left to the compiler, which takes
+    several rows at once."""
+    lanes = target.cpu.lanes(bits)
+    if not target.cpu.masks(bits):
+        return 2 * lanes
+    return lanes if lanes % columns == 0 else MORE_COLUMNS
 
 
 def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None:
@@ -42,8 +54,10 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *outer, column = [by_axis[v] for v in block.spatial]
     reduction = [by_axis[v] for v in block.reduction]
-    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
-    vectors = -(-block.extents[block.block.iter_vars.index(block.spatial[-1])] // lanes)
+    columns = block.extents[block.block.iter_vars.index(block.spatial[-1])]
+    # Few columns are one vector, no wider than it must be.
+    lanes = min(target.cpu.lanes(block.block.writes[0].buffer.dtype.bits), 1 << (columns - 1).bit_length())
+    vectors = -(-columns // lanes)
     others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
     # Strips of one width, and at least one for each thread.
     threads = useful_threads(block.iterations, target)
