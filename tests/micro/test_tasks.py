@@ -66,10 +66,10 @@ def test_a_full_list() -> None:
     count = 0
     while batch.add("f", 1, tasks.PACKED, [tensor, tensor]):
         count += 1
-    assert 3 < count <= batch.most
+    assert batch.most - 4 < count <= batch.most
     before = memory(batch)
     assert not batch.add("f", 1, tasks.PACKED, [Tensor(1, (5,), None, FLOAT)] * 9) and memory(batch) == before
-    assert (SECTION.start + batch.read_size) <= batch.floor <= batch.at
+    assert (SECTION.start + batch.read_size) <= batch.at < batch.floor + 16
     batch.clear()
     assert batch.add("f", 1, tasks.PACKED, [tensor]) and batch.names == ["f"]
     with pytest.raises(MicroError, match="its 100 arguments do not fit into the section 'args' of 1024 bytes"):

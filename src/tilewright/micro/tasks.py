@@ -17,6 +17,8 @@ _HEADER, _TASK = struct.Struct("<4I"), struct.Struct("<5IiQ")
 _NONE, _INT, _BOOL, _FLOAT, _HANDLE, _TENSOR, _STRING = 0, 1, 2, 3, 4, 7, 8
 """Types of values, as tvm-ffi numbers them."""
 UNDONE = 0xFFFFFFFF
+RESULT = 16
+"""Bytes of a value that a task leaves."""
 
 
 class Tensor(NamedTuple):
@@ -37,13 +39,12 @@ class Result(NamedTuple):
 
 
 class Batch:
-    """Tasks of the next run. The section begins with their list; their arguments grow from its end downward."""
+    """Tasks of the next run. The section begins with their list; their results and arguments grow from its end downward."""
 
     def __init__(self, section: Section) -> None:
         self.section = section
-        self.most = max(1, (section.size // 3 - _HEADER.size) // _TASK.size)
-        """How many tasks the list has room for."""
-        self.floor = section.start + _HEADER.size + self.most * _TASK.size
+        self.most = max(1, (section.size - _HEADER.size) // (_TASK.size + RESULT))
+        """How many tasks the section has room for, at most: as many as have the same arguments."""
         self.clear()
 
     def clear(self) -> None:
@@ -53,8 +54,13 @@ class Batch:
         self.results: list[int] = []
         self.at = self.section.end // 16 * 16
         self.pieces: list[bytes] = []
-        self.headers: dict[Tensor, int] = {}
-        """Addresses of headers of tensors: tasks share them, since nothing writes them."""
+        self.shared: dict[Tensor | bytes, int] = {}
+        """Addresses of headers of tensors, and of arguments: tasks share them, since nothing writes them."""
+
+    @property
+    def floor(self) -> int:
+        """Where the list ends with one more task."""
+        return self.section.start + _HEADER.size + (len(self.tasks) + 1) * _TASK.size
 
     def _put(self, data: bytes) -> int:
         """Adds data to the arguments; its address, a multiple of 8."""
@@ -68,20 +74,20 @@ class Batch:
     def add(self, name: str, function: int, kind: int, args: Sequence[Any]) -> bool:
         """Adds a task; False where there is no room left for it. args: of packed functions Tensors, numbers, truth values and texts; of
         kernels addresses. Raises MicroError where a task alone is too large for the section."""
-        before, headers = (self.at, len(self.pieces)), dict(self.headers)
+        before, shared = (self.at, len(self.pieces)), dict(self.shared)
         try:
-            if len(self.tasks) >= self.most:
-                raise OverflowError
             if kind == PACKED:
                 packed = b"".join([self._value(a) for a in args])
             else:
                 packed = struct.pack(f"<{len(args)}I", *args)
-            result = self._put(bytes(16))
-            place = self._put(packed)
+            result = self._put(bytes(RESULT))
+            place = self.shared.get(packed)
+            if place is None:
+                place = self.shared[packed] = self._put(packed)
         except OverflowError:
             self.at = before[0]
             del self.pieces[before[1] :]
-            self.headers = headers
+            self.shared = shared
             if not self.tasks:
                 raise MicroError(
                     f"{name}: its {len(args)} arguments do not fit into the section 'args' of {self.section.size} bytes; make it larger"
@@ -113,7 +119,7 @@ class Batch:
 
     def _tensor(self, t: Tensor) -> int:
         """Writes the header of a tensor (DLTensor); its address."""
-        found = self.headers.get(t)
+        found = self.shared.get(t)
         if found is not None:
             return found
         rank = len(t.shape)
@@ -122,7 +128,7 @@ class Batch:
         code, bits, lanes = t.dtype
         # To its own code, the device is a CPU.
         header = struct.pack("<IiiiBBHIIQ", t.address, 1, 0, rank, code, bits, lanes, shape, strides, 0)
-        found = self.headers[t] = self._put(header)
+        found = self.shared[t] = self._put(header)
         return found
 
     def writes(self) -> list[tuple[int, bytes]]:
