@@ -74,7 +74,11 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
     *outer, last = view.extents(loops)
     width = width_along(block, last, lanes, view.plan.target.cpu.core)
     divide = bool(outer) and last < lanes and lanes % last == 0 and outer[-1] * last % lanes == 0
-    if divide and MATERIALIZE in block.block.annotations:
+    divide = bool(outer) and last < lanes and lanes % last == 0
+    even = divide and outer[-1] * last % lanes == 0
+    if (even and MATERIALIZE in block.block.annotations) or (
+        divide and width == 1 and outer[-1] * last >= 4 * lanes and not computes(block)
+    ):
         # Operands packed in groups: a vector runs over several.
         loops = [*loops[:-2], sch.fuse(*loops[-2:])]
         width = lanes
