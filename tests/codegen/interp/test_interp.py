@@ -155,3 +155,63 @@ def test_errors_in_deep_nests_tell_the_loops_of_their_part() -> None:
         InterpError, match=r"write out of bounds: buffer a\[4\], shape \(4\)\n  in function main, at i0=0, i1=0, "
     ):
         run(func, [np.zeros(4, "float32")])
+
+
+def test_threads_of_a_launch_race() -> None:
+    """Nothing orders blocks, nor threads without a barrier; each launch waits for the one before."""
+
+    @T.prim_func
+    def added(x: T.Buffer((4,), "float32"), y: T.Buffer((1,), "float32")) -> None:
+        for b in T.thread_binding(4, thread="blockIdx.x"):
+            for t in T.thread_binding(1, thread="threadIdx.x"):
+                with T.block("add"):
+                    i, _ = T.axis.remap("SS", [b, t])
+                    y[0] = y[0] + x[i]
+
+    @T.prim_func
+    def in_turn(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("copy"):
+                i = T.axis.spatial(4, t)
+                y[i] = x[i]
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("turn"):
+                i = T.axis.spatial(4, t)
+                x[i] = y[3 - i]
+
+    @T.prim_func
+    def at_once(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("turn"):
+                i = T.axis.spatial(4, t)
+                y[i] = x[i]
+                x[i] = y[3 - i]
+
+    x = np.arange(4, dtype="float32")
+    with pytest.raises(
+        InterpError, match=r"race: threads \(1, 0\) and \(0, 0\) of one launch both touch buffer y\[0\]"
+    ):
+        run(added, [x, np.zeros(1, "float32")], check_races=True)
+    with pytest.raises(InterpError, match=r"threads \(2,\) and \(1,\) of one launch both touch buffer y\[2\]"):
+        run(at_once, [x.copy(), np.zeros(4, "float32")], check_races=True)
+    given = x.copy()
+    run(in_turn, [given, np.zeros(4, "float32")], check_races=True)
+    np.testing.assert_array_equal(given, x[::-1])
+
+
+def test_threads_that_reduce_together_do_not_race() -> None:
+    """Before it is lowered, a reduction over threads is one block that all of them run."""
+
+    @T.prim_func
+    def summed(x: T.Buffer((2, 4), "float32"), y: T.Buffer((2,), "float32")) -> None:
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("sum"):
+                    i, k = T.axis.remap("SR", [b, t])
+                    with T.init():
+                        y[i] = T.float32(0)
+                    y[i] = y[i] + x[i, k]
+
+    x, y = np.arange(8, dtype="float32").reshape(2, 4), np.zeros(2, "float32")
+    run(summed, [x, y], check_races=True)
+    np.testing.assert_array_equal(y, x.sum(1))

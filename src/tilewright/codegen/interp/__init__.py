@@ -47,7 +47,9 @@ class _MatchArgs:
                 raise InterpError(f"argument {name} must be contiguous; pass np.ascontiguousarray(...)")
             flat = np.lib.stride_tricks.as_strided(value, (span,), (value.itemsize,))
         strides = tuple(s // value.itemsize for s in value.strides)
-        return Pointer(Storage(name, flat, None)), value.shape, strides
+        storage = Storage(name, flat, None)
+        storage.common = True
+        return Pointer(storage), value.shape, strides
 
     @staticmethod
     def check(value: Any, wanted: tuple[int, ...], name: str) -> None:
@@ -59,7 +61,7 @@ class Interpreter:
     """Runs the functions of a module. Each is compiled to Python at its first call. Threads may share an interpreter.
 
     externs: Python callables by the names of C or packed functions; they get pointers as `Pointer`.
-    check_races: whether two iterations of a parallel loop that access one element, of which one writes, are an error.
+    check_races: whether two iterations of a parallel loop, or threads of a launch, that access one element, of which one writes, are an error.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ def run(
     """Runs a PrimFunc on NumPy arrays (in place) and scalars. Returns the function's result, which is None for most functions.
 
     Raises InterpError for an index out of bounds, an uninitialised read, a division by zero, a failed assertion, a
-    wrong argument, and with `check_races` for conflicting iterations of a parallel loop.
+    wrong argument, and with `check_races` for conflicting iterations of a parallel loop or threads.
     """
     if not isinstance(mod_or_func, (IRModule, PrimFunc)):
         raise TVMError(f"interp.run takes an IRModule or a PrimFunc, but was given {type(mod_or_func).__name__}")

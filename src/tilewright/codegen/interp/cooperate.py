@@ -10,24 +10,28 @@ from tilewright.codegen.interp.values import InterpError
 from tilewright.codegen.interp.warp_registers import TYPES
 from tilewright.codegen.interp.warpgroup_calls import WarpgroupCalls
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
+from tilewright.tir import Block, BufferLoad, Call, CommReducer, IterVar, Stmt, Var
+from tilewright.tir.stmt_functor import used_vars
 
 
 class CooperatingThreads(WarpgroupCalls):
     """The part of a program's source that runs the threads of a block in lockstep.
 
-    lane: the Python name of the thread's number in the body of a thread; None outside.
+    lane: the Python name of the thread's number in the body of a thread; None outside. axes_around: the names of the axes around, of a launch
+    whose threads are loops.
     """
 
     lane: str | None = None
     shared: str = ""
     bound: list[dict[int, str]]
     depth: int
+    checked: bool
 
     def __init__(self) -> None:
         self.has_fragments = False
         self.has_copies = False
         self.axes: dict[str, tuple[str, Any]] = {}
+        self.axes_around: list[str] = []
         self.reducers: list[CommReducer] = []
 
     def line(self, text: str) -> None:
@@ -89,6 +93,41 @@ class CooperatingThreads(WarpgroupCalls):
         self.depth = depth
         self.lane = None
         self.line(f"run_lanes({body}, ({', '.join(counts)}), races)")
+
+    def is_axis_of_launch(self, tag: str) -> bool:
+        """Whether a loop is an axis of a launch, whose threads are checked for races."""
+        return self.checked and self.lane is None and tag.startswith(("blockIdx.", "threadIdx."))
+
+    def axis_of_launch(self, name: str, header: str, body: Callable[[], None]) -> None:
+        """Writes the loop of an axis of a launch, in which the thread is named by all axes around."""
+        before = self.axes_around
+        if not before:
+            self.line("races.launch += 1")
+
+        def inside() -> None:
+            self.name_thread([*before, name])
+            body()
+
+        self.nested(header, inside)
+        self.name_thread(before)
+
+    def name_thread(self, axes: list[str]) -> None:
+        """From here on, these axes name the thread."""
+        if axes != self.axes_around:
+            self.axes_around = axes
+            named = "".join([f"{name}, " for name in axes])
+            self.line(f"races.thread = ({named})" if axes else "races.thread = None")
+
+    def reduced_together(self, block: Block, iter_values: tuple[PrimExpr, ...]) -> list[str]:
+        """Takes the axes that a block reduces over out of the thread's name: these threads compute its results together. Returns the name
+        before."""
+        before = self.axes_around
+        if before:
+            pairs = zip(block.iter_vars, iter_values, strict=True)
+            reduced = [value for axis, value in pairs if axis.iter_type == IterVar.CommReduce]
+            over = {self.names[v] for value in reduced for v in used_vars(value) if v in self.names}
+            self.name_thread(["None" if name in over else name for name in before])
+        return before
 
     def waits(self, e: PrimExpr) -> bool:
         """Writes a call at which threads wait for each other. Returns whether `e` is one."""

@@ -329,6 +329,7 @@ class Program(CooperatingThreads):
             self.names[thread.var] = name
 
         watched = s.kind == ForKind.PARALLEL and self.checked
+        launches = s.kind == ForKind.THREAD_BINDING and thread is not None and self.is_axis_of_launch(thread.thread_tag)
 
         def body() -> None:
             if watched:
@@ -340,7 +341,11 @@ class Program(CooperatingThreads):
             self.line(f"{inner} = races.iteration >= 0")
             self.line(f"if races.on and not {inner}: races.epoch += 1; races.loop = {s.loop_var.name!r}")
         start = len(self.lines) + 1
-        self.nested(f"for {name} in range({low}, {end}):" if low != "0" else f"for {name} in range({end}):", body)
+        header = f"for {name} in range({low}, {end}):" if low != "0" else f"for {name} in range({end}):"
+        if launches:
+            self.axis_of_launch(name, header, body)
+        else:
+            self.nested(header, body)
         self.around(name, s.loop_var.name, start)
         if watched:
             self.line(f"if not {inner}: races.iteration = -1")
@@ -393,7 +398,11 @@ class Program(CooperatingThreads):
             # Consecutive kernels may launch the same variable.
             self.launched.add(axis.var)
             start = len(self.lines) + 1
-            self.nested(f"for {name} in range({extent}):", lambda: self.stmt(s.body))
+            header = f"for {name} in range({extent}):"
+            if s.attr_key == "thread_extent" and self.is_axis_of_launch(axis.thread_tag):
+                self.axis_of_launch(name, header, lambda: self.stmt(s.body))
+            else:
+                self.nested(header, lambda: self.stmt(s.body))
             self.around(name, axis.var.name, start)
             self.launched.discard(axis.var)
             return
@@ -425,7 +434,8 @@ class Program(CooperatingThreads):
             self.line(f"{self.define(data)} = Cells({buffer.name!r}, ({shape}))")
             self.site(data, "cells")
             return
-        self.line(f"{self.define(data)} = allocate({data.name!r}, {self.dtype(dtype)}, {total})")
+        common = ", True" if scope == "global" and not self.axes_around and self.lane is None else ""
+        self.line(f"{self.define(data)} = allocate({data.name!r}, {self.dtype(dtype)}, {total}{common})")
         self.site(data)
 
     def _only_cells(self, data: Var, dtype: DataType, count: tuple[PrimExpr, ...]) -> Buffer | None:
@@ -485,6 +495,7 @@ class Program(CooperatingThreads):
 
     def _block_body(self, block: Block, iter_values: tuple[PrimExpr, ...]) -> None:
         start, axes = [], []
+        together = self.reduced_together(block, iter_values)
         for axis, value in zip(block.iter_vars, iter_values, strict=True):
             text = self.expr(value)
             name = self.define(axis.var)
@@ -521,6 +532,7 @@ class Program(CooperatingThreads):
             else:
                 self.stmt(init)
         self.stmt(block.body)
+        self.name_thread(together)
         for name, label, first in axes:
             self.around(name, label, first)
 

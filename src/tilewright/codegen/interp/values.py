@@ -30,17 +30,18 @@ class InterpError(TVMError):
 
 class Storage:
     """The elements of a data variable. ready: marks of the elements that were written; None if all were (arguments). fragment: the shape of
-    the fragments of a matrix unit that it holds. shared: whether the threads of a block share it; chunks: accesses of asynchronous
-    units."""
+    the fragments of a matrix unit that it holds. shared: whether the threads of a block share it; common: whether all threads of a launch
+    do; touched: who of them did, by element; chunks: accesses of asynchronous units."""
 
-    __slots__ = ("chunks", "data", "fragment", "name", "reader", "ready", "shared", "writer")
+    __slots__ = ("chunks", "common", "data", "fragment", "name", "reader", "ready", "shared", "touched", "writer")
 
     def __init__(self, name: str, data: Array, ready: Array | None) -> None:
         self.name, self.data, self.ready = name, data, ready
         self.fragment: tuple[int, int] | None = None
         self.writer: dict[int, int] | None = None
         self.reader: dict[int, int] | None = None
-        self.shared = False
+        self.shared = self.common = False
+        self.touched: dict[int, tuple[int, Any, Any]] = {}
         self.chunks: Any = None
 
 
@@ -58,13 +59,44 @@ class Pointer:
 
 class Races:
     """State of the race checks: the parallel loop that runs, and its iteration. on: whether races are checked. order: in a block whose
-    barriers have phases, what happens before what (`ordering`)."""
+    barriers have phases, what happens before what (`ordering`). launch: the number of the launch that runs; thread: the axes of its thread,
+    or of its block, where the threads of a block cooperate; None outside."""
 
-    __slots__ = ("epoch", "iteration", "loop", "on", "order")
+    __slots__ = ("epoch", "iteration", "launch", "loop", "on", "order", "thread")
 
     def __init__(self, on: bool) -> None:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
         self.order: Any = None
+        self.launch, self.thread = 0, None
+
+
+SEVERAL = object()
+"""Stands for the threads that read an element, if they are several."""
+
+
+def are_apart(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
+    """Whether two threads differ. None is an axis whose threads compute something together."""
+    return any([x != y and x is not None and y is not None for x, y in zip(a, b, strict=False)])
+
+
+def note_launch(races: Races, storage: Storage, at: int, write: bool, name: str, index: tuple[Any, ...]) -> None:
+    """Records an access to memory that all threads of a launch share. Raises InterpError if another one accessed the element and one of
+    them writes: nothing says who is first."""
+    launch, writer, reader = storage.touched.get(at, (0, None, None))
+    if launch != races.launch:
+        writer = reader = None
+    here = races.thread
+    for other in (writer, reader) if write else (writer,):
+        if other is not None and (other is SEVERAL or are_apart(other, here)):
+            raise InterpError(
+                f"race: threads {here} and {'several others' if other is SEVERAL else other} of one launch both touch buffer {name}"
+                f"{list(index) if index else ''}, one of them writing it"
+            )
+    if write:
+        writer = here
+    else:
+        reader = here if reader is None or reader == here else SEVERAL
+    storage.touched[at] = (races.launch, writer, reader)
 
 
 def note(races: Races, storage: Storage, at: int, write: bool, name: str, index: tuple[Any, ...] = ()) -> None:
@@ -185,10 +217,12 @@ def np_type(dtype: DataType) -> Any:
     return np.dtype(numpy_dtype(dtype.element))
 
 
-def allocate(name: str, dtype: DataType, count: int) -> Pointer:
-    """New storage, whose elements must be written before they are read."""
+def allocate(name: str, dtype: DataType, count: int, common: bool = False) -> Pointer:
+    """New storage, whose elements must be written before they are read. common: all threads of a launch share it."""
     data = np.zeros(max(int(count), 0) * dtype.lanes, np_type(dtype))
-    return Pointer(Storage(name, data, np.zeros(data.size, np.bool_)))
+    made = Pointer(Storage(name, data, np.zeros(data.size, np.bool_)))
+    made.storage.common = common
+    return made
 
 
 class Accessor:
@@ -371,7 +405,9 @@ class Accessor:
             self.ready[at : at + lanes] = True
 
     def note(self, at: int, write: bool, index: tuple[Any, ...]) -> None:
-        """Records an access to an element. Raises InterpError for conflicting iterations of a parallel loop."""
+        """Records an access to an element. Raises InterpError for conflicting iterations of a parallel loop, or threads of a launch."""
+        if self.races.thread is not None and self.storage.common:
+            note_launch(self.races, self.storage, at * self.data.itemsize, write, self.name, index)
         if self.races.iteration >= 0:
             # Views of several types may share the storage.
             note(self.races, self.storage, at * self.data.itemsize, write, self.name, index)
