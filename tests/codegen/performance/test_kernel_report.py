@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.codegen.device.kernels import KERNELS
+from tests.codegen.device.kernels import KERNELS, elementwise
 from tests.codegen.performance.kernels import copies, of_one_warp, panels, transpose
 from tests.scheduling.gpu.test_products import matmul
 from tilewright import tir
@@ -55,6 +55,12 @@ def test_columns_of_a_tile(row: int, dtype: str, passes: int) -> None:
     assert found.conflict_free == pytest.approx(2 / (1 + passes))
     assert found.coalescing == 1
     assert found.static_shared == (31 * row + 32) * (4 if dtype == "float32" else 2)
+
+
+def test_bools_are_bytes() -> None:
+    found = report(elementwise("float32", 4, lambda a: a > 0.0))
+    stores = access(found, "D", "store")
+    assert (stores.per_request, stores.ideal) == (4, 4)  # 32 threads, 4 bytes each
 
 
 def test_time_of_conflicts() -> None:

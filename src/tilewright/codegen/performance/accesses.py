@@ -69,6 +69,11 @@ _MMA_TYPES = {
 _SHAPE = re.compile(r"\.?m(\d+)n(\d+)k(\d+)")
 
 
+def bits_of(dtype: DataType) -> int:
+    """The bits that an element takes in memory, where a bool is a byte."""
+    return (8 if dtype.is_bool else dtype.bits) * dtype.lanes
+
+
 class Scope:
     """A place in a kernel: `step` is the loop, condition, binding or axis that leads into it from `parent`. condition: with `holds`."""
 
@@ -179,7 +184,7 @@ class Program(Visitor):
         scope = str(getattr(s.buffer_var.type_annotation, "storage_scope", "") or "global")
         self._memory[s.buffer_var] = scope.split(".")[0] if scope in ("shared", "shared.dyn", "global") else scope
         self._types[s.buffer_var] = str(s.dtype.element)
-        size = s.dtype.bits * s.dtype.lanes
+        size = bits_of(s.dtype)
         for extent in s.extents:
             size *= extent.value if isinstance(extent, IntImm) else 0
         self._sizes[s.buffer_var] = size // 8
@@ -246,7 +251,7 @@ class Program(Visitor):
         if len(e.indices) == 1:
             offset, index = buffer.elem_offset, e.indices[0]
             moved = index if isinstance(offset, IntImm) and offset.value == 0 else index + offset
-            size = buffer.dtype.bits * buffer.dtype.lanes
+            size = bits_of(buffer.dtype)
             for extent in buffer.shape:
                 size *= extent.value if isinstance(extent, IntImm) else 0
             self._sizes.setdefault(buffer.data, size // 8)
@@ -438,7 +443,7 @@ class Program(Visitor):
             return
         place = place._replace(at=place.at + e.args[at + 1])
         self._index(place.at)
-        self._add(place, kind, max(8 * size // (place.element.bits * place.element.lanes), 1), extra)
+        self._add(place, kind, max(8 * size // bits_of(place.element), 1), extra)
 
     def size(self, access: Access) -> int:
         """Bytes of the memory of an access; 0 where they are not known."""
@@ -451,4 +456,4 @@ _RULES = frozenset(
 )
 """Intrinsics that a method `_<name>` takes."""
 
-__all__ = ["Access", "Program", "Scope", "Work"]
+__all__ = ["Access", "Program", "Scope", "Work", "bits_of"]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.codegen.performance.accesses import Access, Program
+from tilewright.codegen.performance.accesses import Access, Program, bits_of
 from tilewright.codegen.performance.index_values import IndexValues, Unknown
 from tilewright.codegen.performance.requests import BANK_BYTES, BANKS, SECTOR, WARP, sectors, wavefronts
 from tilewright.codegen.performance.samples import Sample, Sampler
@@ -84,7 +84,7 @@ def access_report(access: Access, program: Program, sampler: Sampler, resident: 
     warps = sampler.width // WARP
     text = str(access.at)
     size = program.size(access)
-    element = max(access.element.bits * access.element.lanes // 8, 1)
+    element = max(bits_of(access.element) // 8, 1)
     reached = sample.steps * sampler.launch.blocks * warps
     if access.kind in ("bulk", "wgmma"):
         return _bulk(access, sampler, sample, size)
@@ -141,7 +141,7 @@ def _pieces(access: Access, sampler: Sampler, sample: Sample) -> tuple[np.ndarra
     if access.kind == "ldmatrix":
         lane = np.arange(active.shape[1]) % WARP
         active = active & (lane < 8 * access.extra[0])
-    bits = access.element.bits * access.element.lanes
+    bits = bits_of(access.element)
     lanes = [_starts(access, sample, k) for k in range(access.lanes if _is_vector(access) else 1)]
     first = lanes[0]
     whole = access.lanes * bits // 8
@@ -222,7 +222,7 @@ def _sums(access: Access, sample: Sample) -> list[_Piece]:
 def _reuse(access: Access, sampler: Sampler, resident: int) -> float:
     """Sectors that concurrent blocks ask for, each block counting its own once, over those that are different."""
     asked = different = 0
-    size = access.element.bits * access.element.lanes
+    size = bits_of(access.element)
     for at in WAVE_POINTS:
         sample = sampler.wave(access.scope, resident, at)
         try:
