@@ -190,11 +190,13 @@ def test_kernels(arch: str, name: str) -> None:
         assert report.resources is not None and report.resources.spill_stores == 0, report.name
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("length", [*LENGTHS, 3072])
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_of_any_length_have_no_local_memory(name: str, length: int) -> None:
-    text = ptx_of(rows(name, length, 512), "sm_80")
-    assert text.count(".entry") == 1 and not re.search(r"\b(ld|st)\.local", text)
+def test_rows_of_any_length_have_no_local_memory(name: str, length: int, arch: str) -> None:
+    target = Target(f"cuda -arch={arch}")
+    (report,) = kernel_reports(scheduled(rows(name, length, 512), target, KernelPlan(target)).mod, target)
+    assert report.resources is not None and report.resources.spill_stores == report.resources.stack == 0
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

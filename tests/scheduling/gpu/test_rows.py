@@ -11,6 +11,7 @@ import pytest
 from tests.scheduling.gpu.kernels import rms_norm, wide
 from tests.slow import all_but
 from tests.tensor_intrin.on_devices import as_on_device, results
+import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.driver.kernel_reports import kernel_reports
 from tilewright.scheduling.kernel_plan import KernelPlan
@@ -65,6 +66,14 @@ def test_rows_in_shared_memory(name: str, length: int) -> None:
     )
 
 
+@pytest.mark.parametrize(("length", "bounds"), [(50257, "1024, 1"), (3072, "128, 5")])
+def test_threads_have_registers_for_their_part_of_a_row(length: int, bounds: str) -> None:
+    """Compilers are told how many blocks run at once: to make room for more, they keep parts of rows in memory."""
+    made = scheduled(rows("softmax", length, 512), Target(H100), KernelPlan(H100))
+    text = str(tvm.build(made.mod, target=H100).imported_modules[0].get_source())
+    assert f"__launch_bounds__({bounds})" in text
+
+
 def grouped(channels: int, groups: int, pixels: int, images: int = 1) -> tir.PrimFunc:
     """A group norm, of which a result is read element by element, so that it is not the last block that has groups."""
     x, g = te.placeholder((images, channels, pixels), name="x"), te.placeholder((channels,), name="g")
@@ -86,7 +95,7 @@ def test_groups_are_rows() -> None:
     """Each group of channels has a block of threads, also where the last block has channels only; a thread keeps one mean, not those of all
     groups."""
     text = checked(grouped(12, 3, 20, images=2), KernelPlan("cuda -arch=sm_80"))
-    assert 'T.thread_binding(6, thread="blockIdx.x")' in text
+    assert 'T.thread_binding(6, thread="blockIdx.x"' in text
     assert 'group_norm_sum = T.alloc_buffer((2, 3), scope="local")' in text and "// 4" not in text
 
 

@@ -36,6 +36,7 @@ from tilewright.scheduling.shared_axes import shared_axes
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferLoad, FloorDiv, Var
 from tilewright.tir.schedule import BlockRV, IndexMap, LoopRV
+from tilewright.tir.transform.function.launch import MIN_BLOCKS
 
 IN_WARP = 2048
 """Bytes of a row up to which a warp takes it; longer ones have a block of threads."""
@@ -45,6 +46,8 @@ IN_REGISTERS = 128
 """Most bytes of a row that a thread keeps for each stage."""
 UNROLLED = 32
 """Most elements of a row that a thread computes without a loop."""
+OTHER_REGISTERS = 48
+"""Registers of a thread beside those for parts of rows."""
 SHARED_FOR_RESULTS = 1024
 """Bytes of shared memory for results of warps."""
 VALUES = 8
@@ -208,6 +211,18 @@ def schedule_stages(view: KernelView, blocks: list[BlockView], target: Target) -
         share_out(view, rv, row, threads)
     for kept in held:
         divide(view, kept, threads)
+    if blocks_at_once := resident_blocks(threads, len(held), target):
+        sch.annotate(whole, MIN_BLOCKS, blocks_at_once)
+
+
+def resident_blocks(threads: Threads, kept: int, target: Target) -> int:
+    """How many blocks of a multiprocessor leave each thread the registers for so many kept parts of a row; 0 for GPUs of which nothing is
+    known. Compilers that are not told keep values in memory to make room for more blocks."""
+    gpu = facts_of(target)
+    if not gpu.max_threads_per_multiprocessor:
+        return 0
+    registers = min(kept * threads.steps * threads.lanes + OTHER_REGISTERS, gpu.max_registers_per_thread)
+    return max(gpu.occupancy(threads.rows * threads.along, registers).blocks, 1)
 
 
 def threads_of(view: KernelView, blocks: Sequence[BlockView], count: int, rows: int | None) -> Threads:
