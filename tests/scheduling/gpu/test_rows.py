@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.scheduling.gpu.kernels import rms_norm, wide
 from tests.slow import all_but
 from tests.tensor_intrin.on_devices import as_on_device, results
-import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.driver.kernel_reports import kernel_reports
 from tilewright.scheduling.kernel_plan import KernelPlan

@@ -61,7 +61,8 @@ class Interpreter:
     """Runs the functions of a module. Each is compiled to Python at its first call. Threads may share an interpreter.
 
     externs: Python callables by the names of C or packed functions; they get pointers as `Pointer`.
-    check_races: whether two iterations of a parallel loop, or threads of a launch, that access one element, of which one writes, are an error.
+    check_races: whether two iterations of a parallel loop, or threads of a launch, that access one element, of which one writes, are an
+    error.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ from tilewright.tir.stmt_functor import used_vars
 class CooperatingThreads(WarpgroupCalls):
     """The part of a program's source that runs the threads of a block in lockstep.
 
-    lane: the Python name of the thread's number in the body of a thread; None outside. axes_around: the names of the axes around, of a launch
-    whose threads are loops.
+    lane: the Python name of the thread's number in the body of a thread; None outside. axes_around: the names of the axes around, of a
+    launch whose threads are loops.
     """
 
     lane: str | None = None

@@ -67,7 +67,8 @@ class Races:
     def __init__(self, on: bool) -> None:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
         self.order: Any = None
-        self.launch, self.thread = 0, None
+        self.launch = 0
+        self.thread: tuple[int | None, ...] | None = None
 
 
 SEVERAL = object()
@@ -82,10 +83,11 @@ def are_apart(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
 def note_launch(races: Races, storage: Storage, at: int, write: bool, name: str, index: tuple[Any, ...]) -> None:
     """Records an access to memory that all threads of a launch share. Raises InterpError if another one accessed the element and one of
     them writes: nothing says who is first."""
+    here = races.thread
+    assert here is not None
     launch, writer, reader = storage.touched.get(at, (0, None, None))
     if launch != races.launch:
         writer = reader = None
-    here = races.thread
     for other in (writer, reader) if write else (writer,):
         if other is not None and (other is SEVERAL or are_apart(other, here)):
             raise InterpError(
