@@ -124,6 +124,10 @@ class Planner:
         """The columns to compute of a convolution on channel blocks, whose filters are `vectors` vectors."""
         return Columns(width, False)
 
+    def depthwise_columns(self, width: Any, offsets: int, dilation: int, padded: bool, name: str) -> Columns:
+        """The columns to compute of a depthwise convolution on channel blocks, by kernels of so many offsets."""
+        return Columns(width, False)
+
     def paired_places(self, places: int, filters: int, name: str) -> int:
         """The number of adjacent places of a row whose sums of products of pairs are in registers. filters: the sums of a place."""
         return 1

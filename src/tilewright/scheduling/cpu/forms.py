@@ -148,6 +148,12 @@ class CpuForms(Planner):
             return Columns(self._dynamic_rows(width), False)
         return Columns(self._rows(f"{name}.columns", width, vectors, not padded), padded)
 
+    def depthwise_columns(self, width: Any, offsets: int, dilation: int, padded: bool, name: str) -> Columns:
+        """Large dilated kernels are computed in tiles, which divide the columns; others in windows, whose last one may be narrower."""
+        if offsets <= self.plan.target.cpu.core.unrolled_offsets or dilation == 1 or not isinstance(width, int):
+            return Columns(width, False)
+        return self.image_columns(width, 1, padded, name)
+
     def paired_places(self, places: int, filters: int, name: str) -> int:
         costs = (dot_costs if self.plan.target.cpu.byte_dots else paired_costs)(places, filters)
         return self.plan.choose(f"{name}.places", min(costs, key=lambda n: costs[n]), lambda: list(costs))

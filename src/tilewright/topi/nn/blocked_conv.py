@@ -117,11 +117,11 @@ def _read_columns(columns: Columns, width: Any, stride: int) -> tuple[int, Colum
     return columns.count, lambda x: tir.min(x, width - 1), 0
 
 
-def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:
+def _cut_columns(shape: list[Any], element: Any, width: Any, name: str = "conv2d_NCHWc") -> te.Tensor:
     """The convolution on blocks (N, O/bo, OH, columns, bo), cut to `width` columns."""
     columns = shape[3]
     attrs = {} if isinstance(columns, int) else {IN_TILES: 1}
-    out = compute(shape, element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
+    out = compute(shape, element, name=name, tag=name, attrs=attrs)
     if columns is width or (isinstance(width, int) and columns == width):
         return out
     wanted = [*shape[:3], width, shape[4]]
@@ -231,12 +231,15 @@ def depthwise_conv2d_NCHWc(
     n, outer, h, w, block = shape_of(Input)
     kh, kw = get_const_int(Filter.shape[2]), get_const_int(Filter.shape[3])
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), stride, padding, dilation)
-    padded = pad(Input, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    name = "depthwise_conv2d_NCHWc"
+    found = planner().depthwise_columns(ow, kh * kw, dw, any([*before, *after]), name)
+    columns, column, right = _read_columns(found, ow, sw)
+    padded = pad(Input, [0, 0, *before, 0], [0, 0, after[0], after[1] + right, 0], name="data_pad")
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
 
     def element(nn: Var, co: Var, yy: Var, xx: Var, cb: Var) -> Any:
-        value = padded(nn, co, moved(yy, sh, ry.var, dh), moved(xx, sw, rx.var, dw), cb)
+        value = padded(nn, co, moved(yy, sh, ry.var, dh), moved(column(xx), sw, rx.var, dw), cb)
         return te.sum(to(value, dtype) * to(Filter(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
 
-    return compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
+    return _cut_columns([n, outer, oh, columns, block], element, ow, name)
