@@ -230,3 +230,22 @@ def test_an_axis_is_tensorized_after_another_mark() -> None:
     assert "a[i_outer * 4 + k] + a[i_outer * 4 + k]" in tvm.lower(s, [a, b]).script()
     x = random(8)
     check(s, [a, b], [x], [x * 2])
+
+
+def test_splits_longer_than_a_tile_make_no_idle_iterations() -> None:
+    """A tile of 4 x 8 of a stage whose loops are split for all of it: its loops end with the tile, and so does its memory."""
+    a, b = te.placeholder((16, 8), name="a"), te.placeholder((8, 32), name="b")
+    k = te.reduce_axis((0, 8), "k")
+    c = te.compute((16, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c.op)
+    tile = s.cache_write(c, "local")
+    i0, j0, i1, j1 = s[c].tile(*c.op.axis, 4, 8)
+    s[tile].compute_at(s[c], j0)
+    i, j = tile.op.axis
+    rows, _ = s[tile].split(i, factor=8)
+    columns, inner = s[tile].split(j, nparts=16)
+    s[tile].reorder(rows, columns, inner)
+    x, y = random(16, 8), random(8, 32)
+    check(s, [a, b, c], [x, y], [x @ y])
+    text = tvm.lower(s, [a, b, c]).script()
+    assert "T.allocate([32]" in text and " if " not in text and "T.where" not in s.to_prim_func([a, b, c]).script()

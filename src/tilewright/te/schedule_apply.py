@@ -47,7 +47,7 @@ def infer_ranges(schedule: Schedule, args: list[Any]) -> dict[IterVar, Range]:
     builder, func = _built(schedule, args, None)
     applied = _Application(schedule, builder, func)
     if builder.blocks:
-        applied.run()
+        applied.place()
     return applied.ranges
 
 
@@ -85,13 +85,18 @@ class _Application:
         self.loops: dict[int, _Loops] = {}
         self.ranges: dict[IterVar, Range] = {}
 
-    def run(self) -> PrimFunc:
+    def place(self) -> list[Stage]:
+        """Gives each stage its place and its loops, as far as the ranges of axes depend on them. Returns the stages."""
         stages = [st for st in self.schedule.stages if st.op in self.builder.blocks]
         for stage in stages:
             self._guard(stage, self._place)
         for stage in reversed(stages):
             if stage.attach_type != INLINE:
                 self._guard(stage, self._shape)
+        return stages
+
+    def run(self) -> PrimFunc:
+        stages = self.place()
         for name in ("_roll", "_initialise", "_tensorize", "_mark"):
             for stage in stages:
                 if id(stage) in self.loops:
@@ -283,9 +288,12 @@ class _Application:
     def _act(self, made: _Loops, action: Any) -> None:
         sch, of = self.sch, made.of
         if isinstance(action, Split):
+            parent = of[action.parent.var]
             factors: list[Any] = [None, action.factor] if action.nparts is None else [action.nparts, None]
+            if not action.disable_predication:
+                factors = [_at_most(factor, sch.get(parent).extent) for factor in factors]
             of[action.outer.var], of[action.inner.var] = sch.split(
-                of[action.parent.var], factors, disable_predication=action.disable_predication
+                parent, factors, disable_predication=action.disable_predication
             )
         elif isinstance(action, Fuse):
             of[action.fused.var] = sch.fuse(of[action.outer.var], of[action.inner.var])
@@ -451,6 +459,13 @@ class _Finish(Mutator):
         predicate = self.predicates.get(id(r.block))
         new = self.rebuild(r)
         return new if predicate is None else new.replace(predicate=logical_and(new.predicate, self.visit(predicate)))
+
+
+def _at_most(factor: Any, extent: PrimExpr) -> Any:
+    """The factor of a split, or the extent of its loop where that is less: a stage in a tile of another one has few iterations, and needs
+    no loop of which most iterations do nothing."""
+    known = factor.value if isinstance(factor, IntImm) else factor
+    return extent if isinstance(known, int) and isinstance(extent, IntImm) and extent.value < known else factor
 
 
 def _reduces_across_threads(loops: _Loops) -> bool:

@@ -45,6 +45,21 @@ def sum_in_memory(x: T.Buffer((64, 16), "float32"), y: T.Buffer((16,), "float32"
 
 
 @T.prim_func
+def sum_that_a_loop_reads(x: T.Buffer((64, 16), "float32"), y: T.Buffer((2, 16), "float32")) -> None:
+    total = T.alloc_buffer((2, 16), "float32", scope="local")
+    for k in T.unroll(2):
+        for j in T.vectorized(16):
+            total[k, j] = T.float32(0)
+    for i in range(32):
+        for k in T.unroll(2):
+            for j in T.vectorized(16):
+                total[k, j] = total[k, j] + x[i * 2 + k, j]
+    for k in range(2):
+        for j in T.vectorized(16):
+            y[k, j] = total[k, j]
+
+
+@T.prim_func
 def sum_in_registers(x: T.Buffer((64, 16), "float32"), y: T.Buffer((2, 16), "float32")) -> None:
     total = T.alloc_buffer((2, 16), "float32", scope="local")
     for k in T.unroll(2):
@@ -61,8 +76,14 @@ def sum_in_registers(x: T.Buffer((64, 16), "float32"), y: T.Buffer((2, 16), "flo
 
 @pytest.mark.parametrize(
     ("program", "expected"),
-    [(scalars, WHOLE), (vectors, SHORT), (sum_in_memory, WHOLE), (sum_in_registers, SHORT)],
-    ids=["scalars", "vectors", "sum in memory", "sum in registers"],
+    [
+        (scalars, WHOLE),
+        (vectors, SHORT),
+        (sum_in_memory, WHOLE),
+        (sum_in_registers, SHORT),
+        (sum_that_a_loop_reads, WHOLE),
+    ],
+    ids=["scalars", "vectors", "sum in memory", "sum in registers", "sum that a loop reads"],
 )
 def test_what_is_left_to_optimise(program: Any, expected: int) -> None:
     assert level(program) == expected

@@ -28,13 +28,23 @@ WHOLE, SHORT, NONE = 3, 2, 1
 
 
 class _Loops(Visitor):
-    """Looks for code that LLVM can make faster: scalar loops, which it may vectorise, and sums in memory."""
+    """Looks for code that LLVM can make faster: scalar loops, which it may vectorise, and sums in memory.
+
+    summed: local buffers to which loops add. moving: buffers of which a loop accesses another place in each iteration, so that they are in
+    memory.
+    """
 
     def __init__(self) -> None:
         self.running: set[Var] = set()
         self.local: set[Var] = set()
-        self.found = False
+        self.summed: set[Var] = set()
+        self.moving: set[Var] = set()
+        self.scalars = False
         self.paired = False
+
+    @property
+    def found(self) -> bool:
+        return self.scalars or not self.summed.isdisjoint(self.moving)
 
     @on(Call)
     def _call(self, e: Call) -> None:
@@ -54,7 +64,7 @@ class _Loops(Visitor):
 
     @on(While, Block)
     def _other(self, s: While | Block) -> None:
-        self.found = True
+        self.scalars = True
 
     @on(LetStmt, Let)
     def _let(self, s: LetStmt | Let) -> None:
@@ -68,21 +78,30 @@ class _Loops(Visitor):
         self.local.add(s.buffer_var)
         self.visit(s.body)
 
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.visit_children(e)
+        self._moves(e)
+
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
         self.visit_children(s)
-        if not self.running or self.found:
+        if not self.running or self.scalars:
             return
         if s.value.dtype.lanes == 1:
-            self.found = True
+            self.scalars = True
             return
-        reads = any_node(s.value, lambda e: isinstance(e, BufferLoad) and e.buffer.data is s.buffer.data)
-        if reads and not self._in_register(s):
-            self.found = True
+        moves = self._moves(s)
+        if any_node(s.value, lambda e: isinstance(e, BufferLoad) and e.buffer.data is s.buffer.data):
+            self.summed.add(s.buffer.data)
+            self.scalars = moves or s.buffer.data not in self.local
 
-    def _in_register(self, s: BufferStore) -> bool:
-        """Whether a store is to local storage, at a place that depends on no loop."""
-        return s.buffer.data in self.local and all([self.running.isdisjoint(used_vars(i)) for i in s.indices])
+    def _moves(self, access: BufferLoad | BufferStore) -> bool:
+        """Whether the place of an access depends on a loop."""
+        if all([self.running.isdisjoint(used_vars(i)) for i in access.indices]):
+            return False
+        self.moving.add(access.buffer.data)
+        return True
 
 
 def effort(mod: IRModule) -> int:
