@@ -99,6 +99,11 @@ BUILD_OPTIONS = gathered(
     help="File of records, which is continued if it exists.  [default: MODEL with the suffix .records; operators.records with --shapes]",
 )
 @click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on from the file of records only: end with an error if there is none, so that none is begun by mistake.",
+)
+@click.option(
     "-o",
     "--output",
     type=output_path,
@@ -131,6 +136,7 @@ def tune_command(
     only: tuple[str, ...],
     listed: bool,
     log: Path | None,
+    resume: bool,
     output: Path | None,
     page: Path | None,
     tracker: tuple[str, int] | None,
@@ -148,7 +154,7 @@ def tune_command(
     the end the tuned model is measured beside the untuned one, in turns, if it runs on this machine.
 
     Ctrl-C ends the measurements early and keeps all that was measured; the same command goes on from there. With -o the library is still
-    written; a second Ctrl-C ends that, too. Builds take the records by --records.
+    written; a second Ctrl-C ends that, too. --resume begins no new file of records. Builds take the records by --records.
 
     \b
     tilewright tune resnet50.onnx --time 10m -o resnet50.so --html tuning.html
@@ -172,6 +178,8 @@ def tune_command(
     subject = Subject(build, operators)
     path = log if log is not None else subject.records
     check_writable(path, "--log")
+    if resume and not path.exists():
+        raise click.UsageError(f"--resume: there is no file of records {path}; without --resume a new one is begun")
     if output is not None:
         check_library(output, build.target)
     if page is not None:
