@@ -54,12 +54,21 @@ def test_columns_are_copied_in_tiles() -> None:
     dag, random = dag_of(matmul_add, 16, 16, 16), Random(3)
     sketches = [s for s in generate(Problem(dag, MACHINE)) if s.transform_steps[-1].word == "CHR"]
     assert [s.stages[2].op.name for s in sketches] == ["B.global"] * 3
+    alone = next(s for s in sketches if not s.attached)
+    fused = next(s for s in sketches if s.attached)
     places = set()
     for _ in range(16):
-        state = Sampler(dag, MACHINE).sample(sketches[0], random)
+        state = Sampler(dag, MACHINE).sample(alone, random)
         assert state.stages[state.attached[2][0]].op.name == "matmul"
         places.add(sum([state.stages[3].iters[i].iter_kind == 1 for i in range(state.attached[2][1] + 1)]))
     assert places == {0, 1}
+    # Where the product is computed in tiles of its reader, also around these.
+    readers = set()
+    for _ in range(16):
+        state = Sampler(dag, MACHINE).sample(fused, random)
+        readers.add(state.stages[state.attached[2][0]].op.name)
+        same_results(dag, state)
+    assert len(readers) == 2
     # Rows are read one element after the other, and layouts that are free need no copy.
     a, b = te.placeholder((16, 16), name="A"), te.placeholder((16, 16), name="B")
     k = te.reduce_axis((0, 16), name="k")

@@ -111,7 +111,7 @@ class StateObject:
 
     def attached_to(self, stage: int, iterator: int | None = None) -> list[int]:
         """The stages in the loops of a stage, or in one of them."""
-        return [s for s, (t, i) in self.attached.items() if t == stage and iterator in (None, i)]
+        return sorted([s for s, (t, i) in self.attached.items() if t == stage and iterator in (None, i)])
 
     def change(self, stage: int, **fields: Any) -> None:
         self.stages[stage] = replace(self.stages[stage], **fields)

@@ -15,7 +15,7 @@ from tilewright.auto_scheduler.measure import (
     MeasureInput,
     MeasureResult,
 )
-from tilewright.auto_scheduler.measure_programs import Fastest, ProgramBuilder, ProgramRunner, packings_of, untuned_of
+from tilewright.auto_scheduler.measure_programs import Fastest, ProgramBuilder, ProgramRunner, packings_of, reference_of
 from tilewright.support.errors import TVMError
 from tilewright.tuning.measure import Source
 from tilewright.tuning.plausible import peak_flops, reasons, why_impossible
@@ -74,7 +74,7 @@ class ProgramMeasurer:
     def _need_reference(self, task: SearchTask) -> None:
         if task.workload_key in self._references:
             return
-        (built,) = self.builder.compile([Source(untuned_of(task), task.target)])
+        (built,) = self.builder.compile([Source(reference_of(task), task.target)])
         if built.path is None:
             raise TaskFailure(f"{task.workload_key} cannot be tuned: its plain program is not built: {built.message}")
         self._references[task.workload_key] = built.path

@@ -30,11 +30,15 @@ from tilewright.support.errors import TVMError
 UNROLLED = (0, 16, 64, 512)
 """Lengths of code that may come of unrolled loops."""
 
+WIDEST = 4
+"""The innermost loop of a tile may have so many times the lanes of fused loops: several vectors side by side, which are multiplied by the
+same elements."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """max_innermost_split_factor: of the innermost tile. max_vectorize_size: lanes. moves: whether stages that have no tiles may be
-    computed in loops of others."""
+    """max_innermost_split_factor: of the innermost tile. max_vectorize_size: lanes of fused loops. moves: whether stages that have no tiles
+    may be computed in loops of others."""
 
     max_innermost_split_factor: int = 64
     max_vectorize_size: int = 16
@@ -91,10 +95,11 @@ class Sampler:
         if not is_movable(state.state_object, number):
             return
         (reader,) = readers(state.state_object, number)
-        places: list[Iterator | int] = [ROOT, *state[reader].iters]
         if is_input_copy(state.state_object, number):
-            places = [*tile_ends(state.state_object, reader)]
-        elif not reduces(state[number].op):
+            state.compute_at(number, *random.choice(tile_ends(state.state_object, reader)))
+            return
+        places: list[Iterator | int] = [ROOT, *state[reader].iters]
+        if not reduces(state[number].op):
             places.append(INLINED)
         place = random.choice(places)
         if isinstance(place, Iterator):
@@ -126,13 +131,14 @@ class Sampler:
         would be gathered and scattered."""
         iters = state[number].iters
         whole = is_untouched(state.state_object, number) and not reduces(state[number].op)
+        widest = self.limits.max_vectorize_size * (1 if whole else WIDEST)
         lanes, options = 1, []
         for place in range(len(iters) - 1, -1 if whole else len(iters) - 2, -1):
             it = iters[place]
             if it.iter_kind != SPATIAL or it.annotation or it.extent is None:
                 break
             lanes *= it.extent
-            if lanes > self.limits.max_vectorize_size:
+            if lanes > widest:
                 break
             if lanes > 1:
                 options.append(place)

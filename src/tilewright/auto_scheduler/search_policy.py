@@ -28,6 +28,12 @@ NEAR = 0.3
 """The share of measured programs that are small changes of the fastest ones."""
 
 
+AT_ONCE = 8
+"""Programs that are measured before the model learns again, however many a round has."""
+FIRST = 1.2
+"""Seconds for which each of the first measurements is taken."""
+
+
 class SearchCallback:
     """What changes a search before it begins."""
 
@@ -163,7 +169,7 @@ class SketchPolicy(SearchPolicy):
             if isinstance(c, PreloadCustomSketchRule)
         ]
         self._space: SketchSpace | None = None
-        self._measuring = 1.0
+        self._measuring: float | None = None
         self._searcher = self._new_search()
         for callback in callbacks:
             if isinstance(callback, PreloadMeasuredStates):
@@ -214,8 +220,20 @@ class SketchPolicy(SearchPolicy):
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        # The search takes at most about a third of what measuring takes.
-        proposals = self._searcher.propose(num_measure, self._effort(1.0 + 0.5 * self._measuring))
+        inputs: list[MeasureInput] = []
+        results: list[MeasureResult] = []
+        while len(inputs) < num_measure:
+            found, measured = self._measure_some(min(AT_ONCE, num_measure - len(inputs)), measurer)
+            if not found:
+                break
+            inputs += found
+            results += measured
+        return inputs, results
+
+    def _measure_some(self, count: int, measurer: ProgramMeasurer) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        # The search takes at most about a third of what measuring takes, which is not known at first.
+        measuring = FIRST * count if self._measuring is None else self._measuring
+        proposals = self._searcher.propose(count, self._effort(1.0 + 0.5 * measuring))
         if not proposals:
             return [], []
         inputs = [MeasureInput(self.search_task, p.candidate) for p in proposals]

@@ -146,13 +146,20 @@ def tiled_column_reader(state: StateObject, number: int) -> int | None:
     return found[0] if columns and not spatial <= last.union(*outer) else None
 
 
-def tile_ends(state: StateObject, number: int) -> list[Iterator]:
-    """The loops of a tiled reduction that end a level of tiles, up to its first loops of the reduction."""
+def tile_ends(state: StateObject, number: int) -> list[tuple[int, Iterator]]:
+    """Where tiles of the inputs of a tiled reduction can be copied, as stages and their loops: the ends of its levels of tiles, up to its
+    first loops of the reduction; and those around the place where it is computed itself."""
     op: Any = state.stages[number].op
     iters, width = state.stages[number].iters, len(op.axis)
     first = next((i for i, it in enumerate(iters) if it.iter_kind == REDUCTION), 0)
     ends = [*range(width, first + 1, width), first + len(op.reduce_axis)]
-    return [iters[end - 1] for end in ends if 0 < end <= len(iters)]
+    found = [(number, iters[end - 1]) for end in ends if 0 < end <= len(iters)]
+    place = state.attached.get(number)
+    if place is None:
+        return found
+    around, last = place
+    outer = state.stages[around].iters[: last + 1]
+    return [*[(around, outer[end - 1]) for end in range(width, len(outer) + 1, width)], *found]
 
 
 def wants_partial_reductions(state: StateObject, number: int, cores: int) -> bool:

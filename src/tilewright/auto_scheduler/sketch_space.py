@@ -13,7 +13,7 @@ from random import Random
 
 from tilewright.auto_scheduler.compute_dag import ComputeDAG, LayoutRewriteOption
 from tilewright.auto_scheduler.loops import ANNOTATIONS, StateObject
-from tilewright.auto_scheduler.sampling import UNROLLED, Sampler, divisors, is_movable
+from tilewright.auto_scheduler.sampling import UNROLLED, WIDEST, Sampler, divisors, is_movable
 from tilewright.auto_scheduler.sketch_facts import always_inlined
 from tilewright.auto_scheduler.steps import (
     UNROLL_PRAGMA,
@@ -30,8 +30,6 @@ from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 from tilewright.tuning.space import Space
 
-WIDEST = 4
-"""Vectors of more lanes than those that are drawn, times this, are refused: they make long code, and no faster one."""
 TRIES = 8
 KEPT = 8192
 """Programs whose candidates are known: more than a search has in hand."""

@@ -26,6 +26,8 @@ ITERATION = 1.5
 """Cycles of a loop for each iteration, besides its body."""
 
 
+OPERANDS = 2
+"""Registers for what is multiplied, besides those for sums, at least."""
 EXPOSED = 0.1
 """The share of the time of memory accesses that is not hidden behind arithmetic."""
 
@@ -95,7 +97,8 @@ def estimate(
     sums = any([t.writes and t.reads for t in touched])
     held = written.elements[level] / lanes
     # The loop around the unrolled ones leaves the written elements where they are, in registers if these hold them.
-    stays = level > 0 and not written.moves[level - 1] and held <= cpu.vector_registers and not store.starts_inside
+    fits_registers = held + OPERANDS * sums <= cpu.vector_registers
+    stays = level > 0 and not written.moves[level - 1] and fits_registers and not store.starts_inside
     moved = 0.0
     for t in touched:
         vectors = t.elements[level] / lanes if t.stride <= 1 or lanes == 1 else float(t.elements[level])
