@@ -321,6 +321,8 @@ def test_lines_of_tensorir(name: str) -> None:
     image = link([o], roots, at_start(START), outside)
     body = next(p for p in image.places if ".compute" in p.name)
     assert image.compiled_line(body.address, outside) == ""
+    image.lined = lambda function: (text, data[:100])  # a damaged object
+    assert image.compiled_line(body.address, outside) == ""
     image.lined = lambda function: (text, data)
     found = {image.compiled_line(a, outside) for a in range(body.address, body.address + body.size, 2)}
     assert [line for line in found if "c_1[i] = T.exp(a_1[i])" in line] and "" not in found

@@ -11,6 +11,7 @@ from tilewright.micro.errors import LinkError
 from tilewright.micro.linking import arm, riscv
 from tilewright.micro.linking.elf import ARM, KINDS, ElfObject, Relocation, Section, Symbol
 from tilewright.micro.linking.lines import line_at, line_rows
+from tilewright.support.errors import TVMError
 
 Place = Callable[[str, int, int], int]
 """Takes a kind of sections (elf.KINDS), bytes and an alignment; returns an address in the device's memory."""
@@ -70,12 +71,16 @@ class Image:
 
     def compiled_line(self, address: int, outside: Mapping[str, int]) -> str:
         """The line of TensorIR of an address, with its number, for code whose object had no lines: it is compiled again. outside: as of
-        `link`. "" where that is not known."""
+        `link`. "" where that is not known, or the program cannot be compiled now: it is for an error that is told anyway."""
         function = self.function_at(address)
-        made = self.lined(function.name) if function is not None and self.lined is not None else None
-        if function is None or made is None:
+        try:
+            made = self.lined(function.name) if function is not None and self.lined is not None else None
+            return "" if function is None or made is None else self._line_in(*made, function, address, outside)
+        except TVMError:
             return ""
-        text, data = made
+
+    def _line_in(self, text: str, data: bytes, function: Placed, address: int, outside: Mapping[str, int]) -> str:
+        """The line of an address of a function, by its object with lines."""
         again, at = ElfObject(function.object, data), function.address
 
         def place(kind: str, size: int, alignment: int) -> int:
