@@ -82,9 +82,11 @@ def test_few_columns(shape: tuple[int, ...], log: bool) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [2, 5, 8, 12, 20])
+@pytest.mark.parametrize("length", [23, 64])
 @pytest.mark.parametrize("kind", ["mean", "max", "argmax"])
-def test_middle_axis_before_few_columns(kind: str, columns: int, target: str) -> None:
-    x = numbers(6, 23, columns)
+def test_middle_axis_before_few_columns(kind: str, length: int, columns: int, target: str) -> None:
+    """64 elements are added up in several sums for each column."""
+    x = numbers(6, length, columns)
     got = run(lambda v: getattr(relay, kind)(v, axis=1), x, target)
     np.testing.assert_allclose(got, getattr(np, kind)(x.astype("float64"), axis=1), rtol=1e-5, atol=1e-6)
 
