@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.codegen.backend import back_end_of, host_target
 from tilewright.driver.pipeline import host_pipeline, lower_for, lower_module
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.te import create_prim_func
 from tilewright.tir import Buffer, PrimFunc, Var, decl_buffer
@@ -107,14 +108,16 @@ def build(
 ) -> Any:
     """A runtime.Module whose functions take tensors (NDArray or DLPack) and numbers.
 
-    inputs: what `lower` takes, or a mapping from targets to modules. target: a Target or its text, by default the
-    current one, else "llvm". runtime: a relay.backend.Runtime; with its option "system-lib" (or the target's -system-lib) exported
-    libraries register their functions when they are loaded or linked into a program, with the prefix that the module's attribute
-    "system_lib_prefix" gives to symbols. Raises ValueError on inputs of another kind, TVMError where a target cannot do a thing.
+    inputs: what `lower` takes, or a mapping from targets to modules, whose functions become those of one module. target: a Target or its
+    text, by default the current one, else "llvm". runtime: a relay.backend.Runtime; with its option "system-lib" (or the target's -system-
+    lib) exported libraries register their functions when they are loaded or linked into a program, with the prefix that the module's
+    attribute "system_lib_prefix" gives to symbols. Raises ValueError on inputs of another kind, TVMError where a target cannot do a thing.
     """
     if isinstance(inputs, Mapping):
-        if len(inputs) != 1:
-            raise ValueError(f"build: a mapping holds one target and its module, but has {len(inputs)} entries")
+        if not inputs:
+            raise ValueError("build: a mapping holds targets and their modules, but is empty")
+        if len(inputs) > 1:
+            return joined([build(m, None, t, target_host, runtime, name, binds) for t, m in inputs.items()])
         ((target, inputs),) = inputs.items()
     chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
     if target_host is not None:
@@ -127,6 +130,19 @@ def build(
         source.system_lib = bool((runtime is not None and runtime.get("system-lib")) or chosen.attrs.get("system-lib"))
         source.prefix = str(mod.attrs.get("system_lib_prefix", ""))
     return made
+
+
+def joined(modules: Sequence[Any]) -> Any:
+    """The first of several compiled modules, which imports the others and has their functions as its own."""
+    first, *others = modules
+    for other in others:
+        first.import_module(other)
+    if first.source is None:
+        raise TVMError(
+            f"build: the module for the first target, {first.type_key}, cannot import the others; put another target first"
+        )
+    first.source.has_imported_functions = True
+    return first
 
 
 def build_lowered(mod: IRModule, target: Any) -> Any:

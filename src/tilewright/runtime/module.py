@@ -114,7 +114,9 @@ class Module(_ffi.Object):
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """The function of a name; AttributeError when there is none."""
-        found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, query_imports)
+        source = self.source
+        imported = query_imports or (source is not None and source.has_imported_functions)
+        found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, imported)
         if found is None:
             self._refuse_elsewhere(f"the module's function `{name}`")
             raise AttributeError(f"the module has no function `{name}`{self.near_functions(name)}")

@@ -49,6 +49,8 @@ class ModuleSource:
         """Symbols of the objects that the runtime looks up, besides those that begin with its own names."""
         self.with_imports = False
         """Whether an object that is saved holds the code of imported modules, too."""
+        self.has_imported_functions = False
+        """Whether functions of imported modules are the module's own: it was built for several targets."""
         self.system_lib = False
         """Whether each library that is written registers itself; static libraries always do."""
         self.prefix = ""
