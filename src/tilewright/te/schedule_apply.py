@@ -290,7 +290,7 @@ class _Application:
         if isinstance(action, Split):
             parent = of[action.parent.var]
             factors: list[Any] = [None, action.factor] if action.nparts is None else [action.nparts, None]
-            if not action.disable_predication:
+            if not action.disable_predication and not {action.outer.var, action.inner.var} & _in_threads(made.stage):
                 factors = [_at_most(factor, sch.get(parent).extent) for factor in factors]
             of[action.outer.var], of[action.inner.var] = sch.split(
                 parent, factors, disable_predication=action.disable_predication
@@ -459,6 +459,17 @@ class _Finish(Mutator):
         predicate = self.predicates.get(id(r.block))
         new = self.rebuild(r)
         return new if predicate is None else new.replace(predicate=logical_and(new.predicate, self.visit(predicate)))
+
+
+def _in_threads(stage: Stage) -> set[Var]:
+    """The axes that were bound to threads, and those of which they were made: threads are as many as other stages need."""
+    found = {var for var, mark in stage.marks.items() if mark.bind_thread is not None}
+    for action in reversed(stage.relations):
+        if isinstance(action, Fuse) and action.fused.var in found:
+            found |= {action.outer.var, action.inner.var}
+        elif isinstance(action, Split) and {action.outer.var, action.inner.var} & found:
+            found.add(action.parent.var)
+    return found
 
 
 def _at_most(factor: Any, extent: PrimExpr) -> Any:
