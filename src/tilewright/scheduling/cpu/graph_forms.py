@@ -97,7 +97,8 @@ class CpuGraphForms(GraphForms):
         before = cycles_of_add(lines * rows, c, core)
         computed = padded_rows(total, vectors, core)
         after = cycles_of_add(*register_tile(computed, vectors, core), core) * computed / total
-        model = "together" if after < core.padded_share * before else "apart"
+        # Together the second matrix, which all share, is brought into its order once.
+        model = "together" if after <= before else "apart"
         name = f"product({times([*lead, columns])}).rows"
         return self.plan.choose(name, model, lambda: ["apart", "together"]) == "together"
 

@@ -93,7 +93,6 @@ def test_is_a_decision_of_tuning() -> None:
         dense((32,), 64, 256),
         dense((32,), 128, 128),
         dense((32,), 128, 264),  # columns whose half is no whole vectors
-        dense((3, 7), 128, 256),  # an odd number of rows on two axes
         convolution(128, 256, 7),  # an odd number of places
         convolution(128, 256, 8, strides=(2, 2)),
         convolution(128, 256, 8, padding=(1, 1)),
