@@ -13,6 +13,10 @@ from pathlib import Path
 _PATTERN = "nvrtc64_*.dll" if sys.platform == "win32" else "libnvrtc.so*"
 
 
+_PARTS = ("cuda_fp16.h", "crt", "nv/target")
+"""What tells a folder of headers; each package has one of these."""
+
+
 def toolkits() -> Iterator[Path]:
     """Folders of toolkits: CUDA_HOME, CUDA_PATH, and where the system has one."""
     for folder in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
@@ -56,7 +60,7 @@ def include_folders() -> tuple[Path, ...]:
     near = [library.parent.parent / "include"] if library is not None else []
     installed = [p / "include" for p in packages()]
     found = [p for p in [*near, *installed, *[t / "include" for t in toolkits()]] if p.is_dir()]
-    headers = [p for p in dict.fromkeys(found) if (p / "cuda_fp16.h").exists() or (p / "crt").is_dir()]
+    headers = [p for p in dict.fromkeys(found) if any([(p / part).exists() for part in _PARTS])]
     if library is not None and library.parent.parent in {p.parent for p in headers}:
         return (library.parent.parent / "include",)
     wheels = [p for p in headers if p in installed]

@@ -318,12 +318,30 @@ def asynchronous_pipeline() -> tir.PrimFunc:
     return func
 
 
+@kernel
+def all_blocks_wait() -> tir.PrimFunc:
+    """Blocks that read what others wrote, behind a barrier of all; such a launch is cooperative."""
+    from tilewright.script import tir as T
+
+    @T.prim_func
+    def turned(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")):  # type: ignore[no-untyped-def]
+        for block in T.thread_binding(8, thread="blockIdx.x"):
+            for thread in T.thread_binding(128, thread="threadIdx.x"):
+                with T.block("turn"):
+                    i, j = T.axis.remap("SS", [block, thread])
+                    y[i * 128 + j] = x[i * 128 + j] + T.float32(1)
+                    T.tvm_storage_sync("global")
+                    x[i * 128 + j] = y[1023 - i * 128 - j]
+
+    return turned
+
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "asynchronous_pipeline": {"tir.use_async_copy": True},
     "checked": {"tir.instrument_bound_checkers": True},
 }
 """Options of the pass context for kernels that need some."""
-ONLY_CUDA = ("wmma_matmul", "wmma_dynamic_shared", "asynchronous_pipeline")
+ONLY_CUDA = ("wmma_matmul", "wmma_dynamic_shared", "asynchronous_pipeline", "all_blocks_wait")
 
 
 def built(name: str, target: str) -> Any:

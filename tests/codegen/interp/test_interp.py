@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codegen.device.kernels import KERNELS
 from tests.generators.programs import random_program, random_step
 from tilewright import tir
 from tilewright.codegen.interp import InterpError, Interpreter, run
@@ -197,6 +198,30 @@ def test_threads_of_a_launch_race() -> None:
     given = x.copy()
     run(in_turn, [given, np.zeros(4, "float32")], check_races=True)
     np.testing.assert_array_equal(given, x[::-1])
+
+
+@pytest.mark.parametrize("check_races", [False, True])
+@pytest.mark.parametrize("lowered", [False, True])
+def test_blocks_that_wait_for_each_other(lowered: bool, check_races: bool) -> None:
+    func = KERNELS["all_blocks_wait"]()
+    x, y = np.arange(1024, dtype="float32"), np.zeros(1024, "float32")
+    run(lower(func) if lowered else func, [x, y], check_races=check_races)
+    np.testing.assert_array_equal(x, np.arange(1024, 0, -1))
+
+
+def test_all_blocks_reach_the_barrier() -> None:
+    @T.prim_func
+    def some(x: T.Buffer((2,), "float32")) -> None:
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for t in T.thread_binding(1, thread="threadIdx.x"):
+                with T.block("wait"):
+                    i, _ = T.axis.remap("SS", [b, t])
+                    if i == 0:
+                        T.tvm_storage_sync("global")
+                    x[i] = T.float32(0)
+
+    with pytest.raises(InterpError, match="only some blocks of a launch reach a barrier of all blocks"):
+        run(some, [np.zeros(2, "float32")])
 
 
 def test_threads_that_reduce_together_do_not_race() -> None:

@@ -10,15 +10,25 @@ from tilewright.codegen.interp.values import InterpError
 from tilewright.codegen.interp.warp_registers import TYPES
 from tilewright.codegen.interp.warpgroup_calls import WarpgroupCalls
 from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.node import any_node
 from tilewright.tir import Block, BufferLoad, Call, CommReducer, IterVar, Stmt, Var
 from tilewright.tir.stmt_functor import used_vars
+
+
+def _waits_for_all(node: Any) -> bool:
+    """Whether a node is a barrier of all blocks."""
+    return (
+        isinstance(node, Call)
+        and node.intrinsic == "tvm_storage_sync"
+        and getattr(node.args[0], "value", "") == "global"
+    )
 
 
 class CooperatingThreads(WarpgroupCalls):
     """The part of a program's source that runs the threads of a block in lockstep.
 
     lane: the Python name of the thread's number in the body of a thread; None outside. axes_around: the names of the axes around, of a
-    launch whose threads are loops.
+    launch whose threads are loops; grid: the name of the list of its blocks, if these wait for each other.
     """
 
     lane: str | None = None
@@ -32,6 +42,7 @@ class CooperatingThreads(WarpgroupCalls):
         self.has_copies = False
         self.axes: dict[str, tuple[str, Any]] = {}
         self.axes_around: list[str] = []
+        self.grid = ""
         self.reducers: list[CommReducer] = []
 
     def line(self, text: str) -> None:
@@ -79,7 +90,9 @@ class CooperatingThreads(WarpgroupCalls):
         counts = [self.expr(extents[tag]) if tag in extents else "1" for tag in TAGS]
         self.axes = {tag: (name, extents.get(tag)) for tag, name in zip(TAGS, names, strict=True)}
         body, self.lane, self.shared = self.fresh("lane_body"), self.fresh("lane"), self.fresh("shared")
-        self.line(f"def {body}({', '.join(names)}, {self.lane}, {self.shared}):")
+        # Blocks that wait for each other run on when the loops around have ended.
+        around = [f"{name}={name}" for name in self.axes_around] if self.grid else []
+        self.line(f"def {body}({', '.join([*names, self.lane, self.shared, *around])}):")
         depth = self.depth
         # A function of its own, since Python limits the nesting of blocks in a function.
         self.depth += 1
@@ -92,17 +105,21 @@ class CooperatingThreads(WarpgroupCalls):
         self.bound.pop()
         self.depth = depth
         self.lane = None
-        self.line(f"run_lanes({body}, ({', '.join(counts)}), races)")
+        made = f"({body}, ({', '.join(counts)}), races)"
+        self.line(f"{self.grid}.append(lanes{made})" if self.grid else f"run_lanes{made}")
 
     def is_axis_of_launch(self, tag: str) -> bool:
-        """Whether a loop is an axis of a launch, whose threads are checked for races."""
-        return self.checked and self.lane is None and tag.startswith(("blockIdx.", "threadIdx."))
+        """Whether a loop is an axis of a launch, outside of threads in lockstep."""
+        return self.lane is None and tag.startswith(("blockIdx.", "threadIdx."))
 
-    def axis_of_launch(self, name: str, header: str, body: Callable[[], None]) -> None:
+    def axis_of_launch(self, name: str, header: str, statement: Stmt, body: Callable[[], None]) -> None:
         """Writes the loop of an axis of a launch, in which the thread is named by all axes around."""
         before = self.axes_around
         if not before:
             self.line("races.launch += 1")
+            self.grid = self.fresh("grid") if any_node(statement, _waits_for_all) else ""
+            if self.grid:
+                self.line(f"{self.grid} = []")
 
         def inside() -> None:
             self.name_thread([*before, name])
@@ -110,19 +127,23 @@ class CooperatingThreads(WarpgroupCalls):
 
         self.nested(header, inside)
         self.name_thread(before)
+        if not before and self.grid:
+            self.line(f"run_grid({self.grid}, races)")
+            self.grid = ""
 
     def name_thread(self, axes: list[str]) -> None:
         """From here on, these axes name the thread."""
         if axes != self.axes_around:
             self.axes_around = axes
             named = "".join([f"{name}, " for name in axes])
-            self.line(f"races.thread = ({named})" if axes else "races.thread = None")
+            if self.checked:
+                self.line(f"races.thread = ({named})" if axes else "races.thread = None")
 
     def reduced_together(self, block: Block, iter_values: tuple[PrimExpr, ...]) -> list[str]:
         """Takes the axes that a block reduces over out of the thread's name: these threads compute its results together. Returns the name
         before."""
         before = self.axes_around
-        if before:
+        if before and self.checked:
             pairs = zip(block.iter_vars, iter_values, strict=True)
             reduced = [value for axis, value in pairs if axis.iter_type == IterVar.CommReduce]
             over = {self.names[v] for value in reduced for v in used_vars(value) if v in self.names}
@@ -136,7 +157,8 @@ class CooperatingThreads(WarpgroupCalls):
         name = f"tir.{e.intrinsic}"
         if name == "tir.tvm_storage_sync":
             scope = getattr(e.args[0], "value", "shared")
-            self.line("yield ('warp',)" if scope == "warp" else "yield ('sync',)")
+            kind = "warp" if scope == "warp" else "grid" if scope == "global" and self.grid else "sync"
+            self.line(f"yield ({kind!r},)")
             return True
         if name == "tir.tvm_thread_allreduce":
             self._reduce(e)

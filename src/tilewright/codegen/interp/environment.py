@@ -10,7 +10,7 @@ from tilewright.codegen.interp import intrinsics, values
 from tilewright.codegen.interp.async_copies import Copies
 from tilewright.codegen.interp.direct import Cells, elements, elements_at
 from tilewright.codegen.interp.fragments import Fragments
-from tilewright.codegen.interp.lanes import run_lanes, shared_storage, store_first
+from tilewright.codegen.interp.lanes import lanes, run_grid, run_lanes, shared_storage, store_first
 from tilewright.codegen.interp.phases import TensorMap, fence_of, phases_of
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Accessor, InterpError
@@ -81,7 +81,8 @@ def bind_match(
 
 ENVIRONMENT = {
     "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": bind_match, "Cells": Cells,
-    "InterpError": InterpError, "elements": elements, "elements_at": elements_at, "run_lanes": run_lanes, "shared_storage": shared_storage,
+    "InterpError": InterpError, "elements": elements, "elements_at": elements_at, "lanes": lanes,
+    "run_grid": run_grid, "run_lanes": run_lanes, "shared_storage": shared_storage,
     "store_first": store_first, "Tiles": Tiles, "Fragments": Fragments, "Copies": Copies, "fill_registers": fill_registers,
     "store_registers": store_registers, "TensorMap": TensorMap, "fence_of": fence_of, "phases_of": phases_of, "Products": Products,
     "wait_for_products": wait_for_products, **_HELPERS,

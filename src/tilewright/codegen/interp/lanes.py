@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, allocate
@@ -114,6 +114,7 @@ def store_first(pointer: Pointer, value: Any) -> None:
         pointer.storage.ready[at] = True
 
 
+ENDED = object()
 Body = Callable[..., Generator[tuple[Any, ...], Any, None]]
 
 
@@ -123,24 +124,41 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
     Between barriers the threads run one after another, in alternating order, so that without a needed barrier some
     thread reads a value that is not written yet, or overwritten. With race checks every conflict of threads is found.
     """
+    for _ in lanes(body, extents, races):
+        raise InterpError("a barrier of all blocks stands outside of a launch")
+
+
+def run_grid(blocks: list[Iterator[None]], races: Races) -> None:
+    """Runs blocks that wait for each other, each up to the next barrier of all, one after another."""
+    while blocks:
+        races.launch += 1
+        waiting = [block for block in blocks if next(block, ENDED) is not ENDED]
+        if waiting and len(waiting) < len(blocks):
+            raise InterpError("only some blocks of a launch reach a barrier of all blocks")
+        blocks = waiting
+
+
+def lanes(body: Body, extents: tuple[int, int, int], races: Races) -> Iterator[None]:
+    """The threads of a block as a run that halts at each barrier of all blocks."""
+    return _lanes(body, extents, races, races.thread)
+
+
+def _lanes(body: Body, extents: tuple[int, int, int], races: Races, block: Any) -> Iterator[None]:
     shared: dict[Any, Any] = {"threads": extents[0] * extents[1] * extents[2]}
     points = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
-    lanes = [body(*point, k, shared) for k, point in enumerate(points)]
-    waiting: list[tuple[Any, ...] | None] = [None] * len(lanes)
-    replies: list[Any] = [None] * len(lanes)
-    ready = list(range(len(lanes)))
-    before = (races.iteration, races.loop, races.order)
-    races.order = None
+    threads = [body(*point, k, shared) for k, point in enumerate(points)]
+    waiting: list[tuple[Any, ...] | None] = [None] * len(threads)
+    replies: list[Any] = [None] * len(threads)
+    ready = list(range(len(threads)))
     turn = 1
-    if races.on:
-        races.epoch += 1
-        races.loop = "threadIdx"
+    order: Any = None
+    before = races.enter(block, order)
     while ready:
         for k in ready[::turn]:
             if races.on:
                 races.iteration = k
             try:
-                waiting[k] = lanes[k].send(replies[k])
+                waiting[k] = threads[k].send(replies[k])
             except StopIteration:
                 waiting[k] = None
         turn = -turn
@@ -157,8 +175,14 @@ def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
             if ready and races.on:
                 races.epoch += 1
             if ready and phases is not None:
-                phases.order.join(range(len(lanes)))
-    races.iteration, races.loop, races.order = before
+                phases.order.join(range(len(threads)))
+            first = waiting[0]
+            if ready and first is not None and first[0] == "grid":
+                order = races.order
+                races.leave(before)
+                yield
+                before = races.enter(block, order)
+    races.leave(before)
 
 
 def _answer_warpgroups(waiting: list[Any], races: Races) -> list[int]:
@@ -229,6 +253,7 @@ def _answer_block(waiting: list[Any], replies: list[Any]) -> list[int]:
 
 _NAMES = {
     "sync": "barrier",
+    "grid": "barrier of all blocks",
     "reduce": "reduction over threads",
     "warp": "barrier of the warp",
     "at": "shuffle",

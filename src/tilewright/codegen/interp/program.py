@@ -343,7 +343,7 @@ class Program(CooperatingThreads):
         start = len(self.lines) + 1
         header = f"for {name} in range({low}, {end}):" if low != "0" else f"for {name} in range({end}):"
         if launches:
-            self.axis_of_launch(name, header, body)
+            self.axis_of_launch(name, header, s, body)
         else:
             self.nested(header, body)
         self.around(name, s.loop_var.name, start)
@@ -400,7 +400,7 @@ class Program(CooperatingThreads):
             start = len(self.lines) + 1
             header = f"for {name} in range({extent}):"
             if s.attr_key == "thread_extent" and self.is_axis_of_launch(axis.thread_tag):
-                self.axis_of_launch(name, header, lambda: self.stmt(s.body))
+                self.axis_of_launch(name, header, s, lambda: self.stmt(s.body))
             else:
                 self.nested(header, lambda: self.stmt(s.body))
             self.around(name, axis.var.name, start)

@@ -70,6 +70,18 @@ class Races:
         self.launch = 0
         self.thread: tuple[int | None, ...] | None = None
 
+    def enter(self, block: Any, order: Any) -> tuple[Any, ...]:
+        """The threads of a block run from here on. Returns what ran before, for `leave`."""
+        before = self.iteration, self.loop, self.order, self.thread
+        self.order, self.thread = order, block
+        if self.on:
+            self.epoch += 1
+            self.loop = "threadIdx"
+        return before
+
+    def leave(self, before: tuple[Any, ...]) -> None:
+        self.iteration, self.loop, self.order, self.thread = before
+
 
 SEVERAL = object()
 """Stands for the threads that read an element, if they are several."""

@@ -68,11 +68,13 @@ def _places(buffer: Buffer, indices: Sequence[PrimExpr]) -> list[tuple[PrimExpr,
 
 
 class Accesses(Visitor):
-    """The accesses of all buffers, in program order, as functions of loop variables; `made`: where those of blocks are."""
+    """The accesses of all buffers, in program order, as functions of loop variables; `made`: where those of blocks are; `waits`: the
+    numbers of the accesses that follow a barrier of all threads of a launch."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.found: dict[Buffer, list[Access]] = {}
         self.made: dict[Buffer, tuple[Frame, ...]] = {}
+        self.waits: list[int] = []
         self.by_data: dict[Var, list[Buffer]] = {}
         self.allocated: dict[Var, tuple[Frame, ...]] = {}
         self.views: dict[Buffer, MatchBufferRegion] = {}
@@ -222,6 +224,8 @@ class Accesses(Visitor):
             self._where(condition, yes)
             self._where(logical_not(condition), no)
             return
+        if e.intrinsic == "tvm_storage_sync" and getattr(e.args[0], "value", "") == "global":
+            self.waits.append(self.order)
         for a in e.args:
             self.visit(a)
 

@@ -56,7 +56,8 @@ def need_own_memory(func: PrimFunc) -> None:
     """Refuses a kernel in which a thread reads private memory that another thread wrote.
 
     Global memory counts as private memory, because threads do not wait for each other there (the threads of a
-    block do with `tir.detect_global_barrier`). A write that all threads would make to it must run once.
+    block do with `tir.detect_global_barrier`; all do at a barrier of all blocks that the program has).
+    A write that all threads would make to it must run once.
     """
     walk = _Kernels()
     walk.visit(func.body)
@@ -134,6 +135,7 @@ def _foreign(buffer: Buffer, accesses: Accesses, reduced: dict[Buffer, set[str]]
                     or other is None
                     or _single(other)
                     or _root(write.frames) is not root
+                    or (not inside and any([write.order < wait <= read.order for wait in accesses.waits]))
                     or read.node is write.node  # a call to which a pointer goes: what it does there is its own matter
                     or _by_other_name(buffer, read, write)
                     or _one_update(read, write)
