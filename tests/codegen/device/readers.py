@@ -28,5 +28,6 @@ def read_opencl(text: str) -> None:
 def read_metal(text: str) -> None:
     """Reads Metal."""
     text = re.sub(r"\[\[.*?\]\]", "", text)
+    text = text.replace("#include <metal_simdgroup_matrix>", "")
     text = text.replace("#include <metal_stdlib>", (HERE / "metal_stand_ins.h").read_text())
     _checked(["-x", "c++", "-std=c++17", "-triple", "aarch64-unknown-none", "-Wno-user-defined-literals"], text)
