@@ -59,6 +59,7 @@ def test_convolutions(
         attributes.get("padding", (0, 0, 0, 0)),
         attributes.get("fill", 0),
         window[1] if runs else 0,
+        "",
     )
     text = ran([data, packed], card.compute, card.ref(data, packed))
     assert "llvm.arm.smlad" in text and "llvm.arm.sxtb16" in text
@@ -68,7 +69,7 @@ def test_convolutions(
 @pytest.mark.parametrize("shape, strides, padding", [((1, 6, 8, 8), 1, (1, 1, 1, 1)), ((2, 7, 5, 4), 2, (0, 0, 1, 1))])
 def test_depthwise_convolutions(shape: tuple[int, ...], strides: int, padding: tuple[int, ...], places: int) -> None:
     data, weight = numbers(*shape), numbers(shape[3] // 4, 3, 3, 4, seed=1)
-    card = depthwise_conv2d_pairs.from_fields((strides, strides), padding, -9)
+    card = depthwise_conv2d_pairs.from_fields((strides, strides), padding, -9, "")
     name = "depthwise_conv2d_pairs.places"
     text = ran([data, weight], card.compute, card.ref(data, weight), {name: places})
     assert "llvm.arm.smlabb" in text and "llvm.arm.smlatt" in text
@@ -79,7 +80,7 @@ def test_dense_layers(rows: int, inner: int, units: int) -> None:
     data, weight = numbers(rows, inner), numbers(1, 1, inner, units, seed=1)
     packed = paired_weights(weight, paired_filters(rows, units), False)[:, 0, :, 0]
     wanted = data.astype(np.int32) @ weight[0, 0].astype(np.int32)
-    np.testing.assert_array_equal(dense_pairs.from_fields().ref(data, packed), wanted)
+    np.testing.assert_array_equal(dense_pairs.from_fields("").ref(data, packed), wanted)
     assert "llvm.arm.smlad" in ran([data, packed], topi.nn.dense_pairs, wanted)
 
 

@@ -32,6 +32,7 @@ def test_convolutions(
         attributes.get("padding", (0, 0, 0, 0)),
         attributes.get("fill", 0),
         window[1],
+        "",
     )
     assert VMLADAV in ran([data, packed], card.compute, card.ref(data, packed), target=M55)
 
@@ -41,7 +42,7 @@ def test_dense_layers(rows: int, inner: int, units: int) -> None:
     data, weight = numbers(rows, inner), numbers(1, 1, inner, units, seed=1)
     packed = paired_weights(weight, paired_filters(rows, units, 16), False, 16)[:, 0, :, 0]
     wanted = data.astype(np.int32) @ weight[0, 0].astype(np.int32)
-    np.testing.assert_array_equal(dense_pairs.from_fields().ref(data, packed), wanted)
+    np.testing.assert_array_equal(dense_pairs.from_fields("").ref(data, packed), wanted)
     assert VMLADAV in ran([data, packed], topi.nn.dense_pairs, wanted, target=M55)
 
 
