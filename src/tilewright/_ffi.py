@@ -28,6 +28,16 @@ __path__: list[str] = []
 registry = sys.modules[f"{__name__}.registry"] = sys.modules[__name__]
 sys.modules[f"{__name__}.libinfo"] = libinfo
 
+
+def _init_api(namespace: str, target_module_name: str | None = None) -> None:
+    """Puts the functions that are registered below `namespace` into a module, by default that of this name."""
+    module = sys.modules[target_module_name or namespace]
+    prefix = f"{namespace.removeprefix('tvm.')}."
+    for name in list_global_func_names():
+        if name.startswith(prefix) and "." not in name[len(prefix) :]:
+            setattr(module, name[len(prefix) :], get_global_func(name))
+
+
 __all__ = [
     "Device",
     "Object",

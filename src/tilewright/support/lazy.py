@@ -49,6 +49,10 @@ def late(
         place = _declared.get(package, {}).get(name)
         if place is None and package in _whole and not name.startswith("__"):
             place = f"{_whole[package]}:{name}"
+        if place is None and name == "_ffi_api" and hasattr(sys.modules[package], "__path__"):
+            made = sys.modules[f"{package}._ffi_api"] = RegistryModule(package)
+            setattr(sys.modules[package], name, made)
+            return made
         if place is None and otherwise is not None and not name.startswith("__"):
             return otherwise(name)
         if place is None:
@@ -125,6 +129,27 @@ class AliasModule(PackageModule):
         return sorted({*self.__dict__, *held})
 
 
+class RegistryModule(ModuleType):
+    """The functions that are registered below a package's name, as classic programs look them up: `tvm.runtime._ffi_api.SystemLib` is the
+    global function "runtime.SystemLib". A name that nobody registered is one of the package's own."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"{package}._ffi_api", f"Registered functions of {package}.")
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        package = self.__dict__.get("_package", "")
+        if name.startswith("__") or not package:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        registered = f"{package.partition('.')[2]}.{name}"
+        with loading():
+            found = import_module("tilewright.runtime").get_global_func(registered, allow_missing=True)
+            found = found if found is not None else getattr(import_module(package), name, None)
+        if found is None:
+            raise AttributeError(f"there is no registered function {registered!r}", name=name, obj=self)
+        return found
+
+
 def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
     """Modules below a package that only hold names of others: by module, its names, which are the package's own unless
     "module:name" says where they stand; without names, all that the package has."""
@@ -135,4 +160,6 @@ def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
         if outer is not None and not hasattr(outer, "__path__"):
             # Only packages have modules.
             outer.__path__ = []
+        if isinstance(outer, AliasModule):
+            outer.__dict__.setdefault(face.__name__.rpartition(".")[2], face)
         declare(package, {name: face.__name__})
