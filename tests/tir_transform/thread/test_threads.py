@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tilewright import te, tir
 from tilewright.codegen.interp import InterpError, run
 from tilewright.codegen.interp.program import Program
@@ -15,6 +16,7 @@ from tilewright.driver import lower
 from tilewright.ir import IRModule
 from tilewright.ir.transform import Sequential
 from tilewright.node import post_order_visit
+from tilewright.script import tir as S
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.testing import CompareBeforeAfter
@@ -555,3 +557,21 @@ def test_loops_around_launches_are_not_cut_by_the_block() -> None:
     mod = T.LoopPartition()(module(tir.For(i, 0, 2, 0, thread("blockIdx.x", 5, body)), a, b))
     x = np.random.rand(9).astype("float32")
     np.testing.assert_array_equal(outputs(mod, x, np.zeros_like(x)), 2 * x)
+
+
+def test_a_loop_below_a_condition_whose_extent_is_converted() -> None:
+    """Whether it has a step is not known, so a barrier inside of it would not divide what is before from what follows."""
+
+    @S.prim_func
+    def main(n: S.int64, x: S.Buffer((32,), "float32"), y: S.Buffer((32,), "float32")) -> None:
+        for t in S.thread_binding(32, thread="threadIdx.x"):
+            with S.block("turn"):
+                i = S.axis.spatial(32, t)
+                s = S.alloc_buffer((32,), scope="shared")
+                s[i] = x[i]
+                if n > S.int64(0):
+                    for _ in range(S.Cast("int32", n)):
+                        y[i] = s[31 - i]
+
+    text = str(tvm.build(main, target="opencl").imported_modules[0].get_source())
+    assert text.index("s[threadIdx_x] =") < text.index("barrier(") < text.index("if (")

@@ -176,6 +176,11 @@ def scope_of(data: Var) -> str:
     return str(getattr(data.type_annotation, "storage_scope", "") or "global")
 
 
+def _has_steps(loop: For) -> bool:
+    """Whether it is known that a loop has a step."""
+    return isinstance(loop.extent, IntImm) and loop.extent.value > 0
+
+
 def is_barrier(e: Any, scope: str) -> bool:
     """Whether an expression is a barrier for storage of that scope."""
     return call_name(e) == "tvm_storage_sync" and getattr(e.args[0], "value", "") in (scope, "shared", "global")
@@ -443,7 +448,7 @@ class _Planner:
             found, divided = self._head(s.body)
             self.second_half, self.stages = outer, stages
             # A loop may have no iterations.
-            sure = not isinstance(s, While) and not (isinstance(s, For) and getattr(s.extent, "value", 0) < 1)
+            sure = not isinstance(s, While) and not (isinstance(s, For) and not _has_steps(s))
             return [*before, *found], divided and sure
         return self._expr_accesses(s)
 
