@@ -2,7 +2,8 @@
 
 The search compiles nothing. AutoTVM draws configurations of the template at random, each once, compiles each and counts its cycles, until
 it takes longer than the best one. Of tilings that the knobs say twice, one is run; and none whose lower bound is not below the best so far
-(`--everything` runs these too; vta_model compares bounds with cycles).
+(`--everything` runs these too; vta_model compares bounds with cycles). With `--within 0.02` none whose lower bound says that it is no more
+than that faster than what the search found; the lowest of these bounds then counts as if it had been reached.
 
 Each layer of an accelerator is a line in a file (`--results`); what is there is not measured again, so that Ctrl-C loses one layer."""
 
@@ -69,8 +70,11 @@ def same_program(t: Tiling, p: Problem) -> Tiling:
     return t._replace(spatial_outer=t.spatial_outer and outs > 1 and spatial > 1)
 
 
-def compared(layer: Convolution, env: Environment, trials: int, everything: bool = False) -> dict[str, Any]:
-    """Cycles of the tiling that the search finds, and of the best one of so many trials, of which it is one."""
+def compared(
+    layer: Convolution, env: Environment, trials: int, everything: bool = False, within: float = 0.0
+) -> dict[str, Any]:
+    """Cycles of the tiling that the search finds, and of the best one of so many trials, of which it is one. everything, within: which
+    trials are run, as the options say."""
     task, problem, config = task_of(layer, env), layer.problem(), env.configuration
     space = task.config_space
     choose.cache_clear()
@@ -82,13 +86,16 @@ def compared(layer: Convolution, env: Environment, trials: int, everything: bool
     static = cycles(task, chosen, env)
     assert static is not None, f"the tiling that was found does not fit: {found.tiling}"
     best, tried, run, known = static, 0, 0, {same_program(found.tiling, problem)}
+    least: float = static
     for entity in drawn(task, trials):
         tried += 1
         t = tiling_of(entity, layer)
         if not can_run(t, problem, config) or same_program(t, problem) in known:
             continue
         known.add(same_program(t, problem))
-        if not everything and bound(problem, t, config) >= best:
+        low = bound(problem, t, config)
+        if not everything and low >= min(best, static / (1 + within)):
+            least = min(least, low)
             continue
         run += 1
         measured = cycles(task, entity, env, best)
@@ -97,7 +104,7 @@ def compared(layer: Convolution, env: Environment, trials: int, everything: bool
     return {
         "static": static, "said": found.cycles, "bound": found.bound, "seconds": seconds, "tried": tried, "programs": len(known),
         "run": run,
-        "best": best, "ratio": static / best, "wall": time.perf_counter() - begin,
+        "best": best, "ratio": static / min(best, least), "wall": time.perf_counter() - begin,
     }  # fmt: skip
 
 
@@ -139,10 +146,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--networks", default=",".join(NETWORKS), help="names with commas between; default: all")
     parser.add_argument("--everything", action="store_true", help="run trials, too, whose lower bound rules them out")
     parser.add_argument("--results", type=Path, default=Path("build/vta_search.jsonl"), help="the file of results")
+    parser.add_argument(
+        "--within", type=float, default=0.0, help="leave out trials that are faster by no more than this share"
+    )
     takes_json(parser)
     options = parser.parse_args(argv)
     if options.trials < 1:
         parser.error(f"--trials is {options.trials}; it must be at least 1")
+    if options.within < 0:
+        parser.error(f"--within is {options.within}; it must be at least 0")
     networks = names(parser, "--networks", options.networks, NETWORKS)
     wanted: dict[tuple[str, Convolution], None] = {}
     for name in options.configuration or CONFIGURATIONS:
@@ -154,6 +166,7 @@ def main(argv: list[str] | None = None) -> int:
         for r in rows_in(options.results)
         if (r["configuration"], Convolution(*r["layer"])) in wanted
         and (r["trials"], r["everything"]) == (options.trials, options.everything)
+        and r["within"] <= options.within
     ]
     there = {(r["configuration"], Convolution(*r["layer"])) for r in rows}
     # Small layers first, of all accelerators, so that what was interrupted says something of each. Tilings of dense layers are many.
@@ -162,12 +175,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         for name, layer in left:
             with Environment({**CONFIGURATIONS[name], "TARGET": "tsim"}) as env:
-                found = compared(layer, env, options.trials, options.everything)
+                found = compared(layer, env, options.trials, options.everything, options.within)
             row = {
                 "configuration": name,
                 "layer": list(layer),
                 "trials": options.trials,
                 "everything": options.everything,
+                "within": options.within,
             }
             rows.append({**row, **found})
             with options.results.open("a") as file:
