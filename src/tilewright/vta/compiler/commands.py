@@ -34,8 +34,8 @@ class Commands:
         self.uops: list[Uop] = []
         self._read = {m: np.full(config.depth(m), -1) for m in _SHARED}
         self._written = {m: np.full(config.depth(m), -1) for m in _SHARED}
-        self._dram: dict[int, list[tuple[bool, int, int, int]]] = {}
-        """By argument: (whether it was written, first byte, byte behind the last one, instruction)."""
+        self._dram: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
+        """By argument, and whether it was written: (first byte, byte behind the last one, instruction)."""
         self._loads: dict[tuple[Any, ...], int] = {}
         """By what was loaded to where, the last instruction that did; of inputs and weights, which nothing but loads changes."""
         self._told: dict[tuple[str, str], int] = {}
@@ -73,7 +73,8 @@ class Commands:
 
     def _stored_since(self, argument: int, n: int) -> bool:
         """Whether something was stored to an argument after an instruction."""
-        return any([written and at > n for written, _, _, at in self._dram.get(argument, ())])
+        stores = self._dram.get((argument, True))
+        return stores is not None and stores[-1][2] > n
 
     def store(self, argument: int, offset: int, fields: dict[str, int], first: int, count: int) -> None:
         """Stores `count` elements of out, from the first one on."""
@@ -148,14 +149,15 @@ class Commands:
             needed[self.instructions[after].unit] = after
         for memory, elements in [*reads.items(), *writes.items()]:
             if memory in _SHARED and len(elements):
-                self._need(needed, self._written[memory][elements])
+                self._need(needed, int(self._written[memory][elements].max()))
                 if memory in writes:
-                    self._need(needed, self._read[memory][elements])
+                    self._need(needed, int(self._read[memory][elements].max()))
         if dram is not None:
             argument, is_write, begin, end = dram
-            for written, low, high, n in self._dram.get(argument, ()):
-                if (written or is_write) and low < end and begin < high:
-                    self._need(needed, np.array([n]))
+            # Loads do not wait for loads, and only one unit stores.
+            for low, high, n in self._dram.get((argument, not is_write), ()):
+                if low < end and begin < high:
+                    self._need(needed, n)
         far = {"load": "store", "store": "load"}.get(unit)
         if far is not None and needed[far] > self._told.get((far, unit), -1):
             # There is no queue between them: the compute unit passes it on.
@@ -178,11 +180,11 @@ class Commands:
                 self._written[memory][elements] = n
         if dram is not None:
             self.relocations.append((n, dram[0]))
-            self._dram.setdefault(dram[0], []).append((dram[1], dram[2], dram[3], n))
+            self._dram.setdefault(dram[:2], []).append((*dram[2:], n))
 
-    def _need(self, needed: dict[str, int], accesses: Array) -> None:
-        """Adds the latest of these instructions, all of one unit: a memory has one that writes it and one that reads it."""
-        n = int(accesses.max())
+    def _need(self, needed: dict[str, int], n: int) -> None:
+        """Adds an instruction that must be done: of those that accessed an element, the latest, since a memory has one unit that writes it
+        and one that reads it."""
         if n >= 0:
             unit = self.instructions[n].unit
             needed[unit] = max(needed[unit], n)

@@ -73,11 +73,14 @@ class Copies:
             )
         smallest = self._smallest(other, width, s) if not inside.all() else False
         dram = np.where(rows[:, 0] < 0, -1, rows[:, 0] * width // 8)
-        kept, index = np.unique(elements, return_index=True)
-        if (dram != dram[index][np.searchsorted(kept, elements)]).any():
-            raise TVMError(f"a load writes an element twice, with different numbers: {s}")
-        self._check_alignment(memory, dram[index], s)
-        for t in transfers(kept, dram[index], self.config.element_bytes(memory), self.commands.layout):
+        kept, addresses = elements, dram
+        if (elements[1:] <= elements[:-1]).any():
+            kept, index = np.unique(elements, return_index=True)
+            addresses = dram[index]
+            if (dram != addresses[np.searchsorted(kept, elements)]).any():
+                raise TVMError(f"a load writes an element twice, with different numbers: {s}")
+        self._check_alignment(memory, addresses, s)
+        for t in transfers(kept, addresses, self.config.element_bytes(memory), self.commands.layout):
             top, bottom, left, right = t.padding
             fields = {
                 "y_size": t.rows,

@@ -55,9 +55,19 @@ def _check_flags(program: Sequence[Insn]) -> None:
         raise ValueError("the program does not end with finish")
 
 
+def _flagged(i: Insn, unit: str, way: str) -> list[str]:
+    """The queues of the flags of an instruction. way: "pop" or "push"."""
+    return [str(queue_of(unit, f"{way}_{side}")) for side in ("prev", "next") if i.values.get(f"{way}_{side}")]
+
+
 class _Queues:
     def __init__(self, config: Configuration, program: Sequence[Insn]) -> None:
         self.config, self.program = config, program
+        self.units = [i.unit for i in program]
+        self.pops, self.pushes = (
+            [_flagged(i, u, way) for i, u in zip(program, self.units, strict=True)] for way in ("pop", "push")
+        )
+        """By instruction, the queues from which it takes tokens, and to which it gives them."""
         self.waiting: dict[str, deque[int]] = {u: deque() for u in UNITS}
         self.tokens = dict.fromkeys(QUEUES, 0)
         self.done: dict[str, int] = {}
@@ -73,16 +83,11 @@ class _Queues:
 
     def fetch(self) -> None:
         while self.fetched < len(self.program):
-            queue = self.waiting[self.program[self.fetched].unit]
+            queue = self.waiting[self.units[self.fetched]]
             if len(queue) >= self.config.command_queue:
                 return
             queue.append(self.fetched)
             self.fetched += 1
-
-    def taken(self, unit: str, n: int, prefix: str = "pop") -> list[str]:
-        """The queues of the flags of an instruction."""
-        flags = [f"{prefix}_{side}" for side in ("prev", "next") if self.program[n][f"{prefix}_{side}"]]
-        return [str(queue_of(unit, flag)) for flag in flags]
 
     def give(self) -> bool:
         moved = False
@@ -102,13 +107,13 @@ class _Queues:
         ready = [
             (queue[0], unit)
             for unit, queue in self.waiting.items()
-            if queue and unit not in self.done and all([self.tokens[q] for q in self.taken(unit, queue[0])])
+            if queue and unit not in self.done and all([self.tokens[q] for q in self.pops[queue[0]]])
         ]
         if not ready:
             return False
         n, unit = min(ready)
         self.waiting[unit].popleft()
-        for queue in self.taken(unit, n):
+        for queue in self.pops[n]:
             self.tokens[queue] -= 1
             said = self.said[queue].popleft()
             self.known[unit] = {u: max(k, said[u]) for u, k in self.known[unit].items()}
@@ -116,7 +121,7 @@ class _Queues:
         self.order.starts.append(n)
         self.order.numbers[n], self.order.done[n] = self.begun[unit], self.known[unit]
         self.done[unit] = n
-        self.owed[unit] = self.taken(unit, n, "push")
+        self.owed[unit] = list(self.pushes[n])
         return True
 
     def state(self) -> str:
@@ -133,7 +138,7 @@ class _Queues:
                 )
             elif self.waiting[unit]:
                 n = self.waiting[unit][0]
-                missing = [q for q in self.taken(unit, n) if not self.tokens[q]]
+                missing = [q for q in self.pops[n] if not self.tokens[q]]
                 line = " ".join([f"waits at {place_text(self.program[n], n)} for a token in the queue", *missing])
             lines.append(f"\n  {unit} {line}")
         if self.fetched < len(self.program):
