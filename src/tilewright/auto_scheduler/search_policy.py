@@ -30,8 +30,9 @@ NEAR = 0.3
 
 AT_ONCE = 8
 """Programs that are measured before the model learns again, however many a round has."""
-FIRST = 1.2
-"""Seconds for which each of the first measurements is taken."""
+SEARCHED = 0.7
+"""Seconds of the processor that a search takes for each program that is measured: about as long as it is measured for. Other work on the
+machine makes no search shallow."""
 
 
 class SearchCallback:
@@ -169,7 +170,6 @@ class SketchPolicy(SearchPolicy):
             if isinstance(c, PreloadCustomSketchRule)
         ]
         self._space: SketchSpace | None = None
-        self._measuring: float | None = None
         self._searcher = self._new_search()
         for callback in callbacks:
             if isinstance(callback, PreloadMeasuredStates):
@@ -231,15 +231,11 @@ class SketchPolicy(SearchPolicy):
         return inputs, results
 
     def _measure_some(self, count: int, measurer: ProgramMeasurer) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        # The search takes at most about a third of what measuring takes, which is not known at first.
-        measuring = FIRST * count if self._measuring is None else self._measuring
-        proposals = self._searcher.propose(count, self._effort(1.0 + 0.5 * measuring))
+        proposals = self._searcher.propose(count, self._effort(SEARCHED * count))
         if not proposals:
             return [], []
         inputs = [MeasureInput(self.search_task, p.candidate) for p in proposals]
-        begun = time.monotonic()
         results = measurer.measure(self.search_task, self, inputs)
-        self._measuring = time.monotonic() - begun
         for proposal, result in zip(proposals, results, strict=True):
             self._searcher.told(proposal, result.seconds)
         self.program_cost_model.update(inputs, results)
@@ -264,7 +260,7 @@ class SketchPolicy(SearchPolicy):
 
     def _new_search(self) -> Search:
         model = StateModel(self.search_task, self.program_cost_model, self.space)
-        return Search(self.space, self.search_task.target, model, Random(self.random.random()))
+        return Search(self.space, self.search_task.target, model, Random(self.random.random()), time.thread_time)
 
     def _effort(self, seconds: float) -> Effort:
         params = self.params

@@ -60,11 +60,18 @@ ATTEMPTS = 20
 class Search:
     """Proposes candidates of a space. Each candidate is proposed once; those whose schedule is refused, never.
 
-    refused: the reasons for refusals by key.
+    clock: of the seconds that a search takes. refused: the reasons for refusals by key.
     """
 
-    def __init__(self, space: Space[Any], target: Target, model: CostModel, random: Random) -> None:
-        self.space, self.target, self.model, self.random = space, target, model, random
+    def __init__(
+        self,
+        space: Space[Any],
+        target: Target,
+        model: CostModel,
+        random: Random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.space, self.target, self.model, self.random, self.clock = space, target, model, random, clock
         self.refused: dict[str, str] = {}
         self._known: set[str] = set()
         self._measured: list[tuple[float, Proposal]] = []
@@ -109,7 +116,7 @@ class Search:
     def propose(self, count: int, effort: Effort, given: Sequence[Any] = ()) -> list[Proposal]:
         """The next candidates to be measured, the most promising first; fewer, or none, when the space is exhausted. given: candidates to
         begin with, besides the best of those that were measured; by default what `ahead` found, or they are drawn."""
-        now = time.monotonic()
+        now = self.clock()
         ends = now + effort.seconds
         drawn, self._ahead = self._ahead, []
         if given:
@@ -117,7 +124,7 @@ class Search:
         else:
             wanted = max(count, effort.population // 2) - len(drawn)
             drawn += self._drawn(wanted, now + (DRAWING * effort.seconds if len(drawn) < count else 0.0))
-        population, scores = self._evolved(drawn, effort, lambda: time.monotonic() >= ends)
+        population, scores = self._evolved(drawn, effort, lambda: self.clock() >= ends)
         ranked = [
             p
             for _, p in sorted(zip(scores, population, strict=True), key=lambda pair: -pair[0])
@@ -153,7 +160,7 @@ class Search:
         found: dict[str, Proposal] = {}
         failures = 0
         while len(found) < count and failures < ATTEMPTS * count:
-            if ((found or failures >= TIRED) and time.monotonic() >= ends) or is_over():
+            if ((found or failures >= TIRED) and self.clock() >= ends) or is_over():
                 break
             candidate = self._candidate(self.space.draw, self.random)
             proposal = self._proposal(candidate) if candidate is not None else None
