@@ -74,9 +74,22 @@ def along_dense_rows(
 
     def write(ib: IRBuilder, results: Any, out: BufferVar, i: Any, job: Any) -> None:
         count = ib.let("count", tir.min(columns, sparse.groups * sparse.br - job * columns))
-        with ib.for_range(0, tir.min(tile, rows - i * tile), "t") as t, ib.for_range(0, count, "column") as column:
-            place = (job * columns + column, i * tile + t)
-            out[place if sparse_lhs else place[::-1]] = results[column, t]
+
+        def lines(kind: str, columns: Any) -> None:
+            with (
+                ib.for_range(0, tir.min(tile, rows - i * tile), "t") as t,
+                ib.for_range(0, columns, "column", kind=kind) as column,
+            ):
+                place = (job * held * sparse.br + column, i * tile + t)
+                out[place if sparse_lhs else place[::-1]] = results[column, t]
+
+        if sparse_lhs or columns > LINE:
+            lines("serial", count)
+            return
+        with ib.if_scope(count == columns):
+            lines("vectorize", columns)
+        with ib.else_scope():
+            lines("serial", count)
 
     def body(
         ib: IRBuilder,
