@@ -84,7 +84,7 @@ def make_traceback_info() -> str:
 
 def request_remote(device_key: str, host: str, port: int, priority: int = 1, timeout: int = 60) -> RPCSession:
     """A session with a board of a tracker. timeout: seconds that it is waited for, and after which it ends."""
-    return connect_tracker(host, port).request(device_key, priority=priority, session_timeout=timeout)
+    return connect_tracker(host, port, up_in=timeout).request(device_key, priority=priority, session_timeout=timeout)
 
 
 def check_remote(device_key: str, host: str, port: int, priority: int = 100, timeout: int = 10) -> bool:

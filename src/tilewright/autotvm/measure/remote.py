@@ -33,7 +33,7 @@ def request_remote(
 ) -> RPCSession:
     """A session with a board of a tracker; by default of that which TVM_TRACKER_HOST and TVM_TRACKER_PORT name."""
     address = host or os.environ["TVM_TRACKER_HOST"], port or int(os.environ["TVM_TRACKER_PORT"])
-    return connect_tracker(*address).request(device_key, priority=priority, session_timeout=timeout)
+    return connect_tracker(*address, up_in=timeout).request(device_key, priority=priority, session_timeout=timeout)
 
 
 def check_remote(
