@@ -15,8 +15,9 @@ import stat
 import time
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -216,29 +217,31 @@ class Cache:
 
     def entries(self) -> list[Entry]:
         """Every entry, and what killed writers left."""
-        found: list[Entry] = []
+        return [Entry(Path(path), size, used) for path, size, used in self._files()]
+
+    def _files(self) -> Iterator[tuple[str, int, float]]:
+        """What `entries` lists, with paths as text: a cache has tens of thousands, and most of them are only counted."""
         try:
             folders = [d for d in self.path.iterdir() if d.is_dir() and len(d.name) == 2]
         except OSError:
-            return []
+            return
         for folder in folders:
             try:
                 for item in os.scandir(folder):
                     info = item.stat()
-                    found.append(Entry(Path(item.path), info.st_size, info.st_mtime))
+                    yield item.path, info.st_size, info.st_mtime
             except OSError:
                 # Another process may have removed it meanwhile.
                 continue
-        return found
 
     def trim(self) -> None:
         """Drop the least recently used entries until the cache is within its bound, and leftovers of killed writers."""
-        found = sorted(self.entries(), key=lambda e: e.used)
-        total, limit, now = sum(size for _, size, _ in found), self.limit, time.time()
+        found = sorted(self._files(), key=itemgetter(2))
+        total, limit, now = sum([size for _, size, _ in found]), self.limit, time.time()
         for path, size, used in found:
-            stale = path.name.startswith(".new") and now - used > 3600
+            stale = now - used > 3600 and os.path.basename(path).startswith(".new")
             if total > limit or stale:
-                _remove(path)
+                _remove(Path(path))
                 total -= size
 
     def clear(self) -> int:
@@ -250,7 +253,7 @@ class Cache:
 
     def size(self) -> int:
         """Bytes held."""
-        return sum(size for _, size, _ in self.entries())
+        return sum(size for _, size, _ in self._files())
 
     def _warn(self, what: str, text: str) -> None:
         if what not in self._warned:
