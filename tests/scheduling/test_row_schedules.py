@@ -58,14 +58,22 @@ def test_short_rows_in_groups(shape: tuple[int, ...], target: str) -> None:
     np.testing.assert_allclose(got, (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True), 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_before_an_axis_of_one_element(target: str) -> None:
+    """Their reductions end with the row, within a vector."""
+    x = numbers(8, 17, 1)
+    got = run(lambda v: relay.nn.softmax(v, axis=1), x, target)
+    np.testing.assert_allclose(got[..., 0], softmax(x[..., 0]), rtol=1e-5, atol=1e-7)
+
+
 def test_groups_of_rows_compute_what_they_read() -> None:
     """In the interpreter, which checks bounds and races."""
-    x = te.placeholder((18, 19), name="x")
+    x = te.placeholder((18, 32), name="x")
     func = te.create_prim_func([x, topi.nn.log_softmax(x)])
     plan = KernelPlan(Target("llvm -mcpu=x86-64-v4"))
     grouped = schedule_kernel(func, Target("llvm -mcpu=x86-64-v4"), plan)
     assert plan.values()["T_log_softmax.group"] == 9
-    data, found = numbers(18, 19), tvm.nd.empty((18, 19))
+    data, found = numbers(18, 32), tvm.nd.empty((18, 32))
     tvm.build(grouped, target="interp")(tvm.nd.array(data), found)
     np.testing.assert_allclose(found.numpy(), np.log(softmax(data)), rtol=1e-5, atol=1e-6)
 

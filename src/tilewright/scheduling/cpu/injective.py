@@ -73,7 +73,6 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
         loops = [*loops[:-together], sch.fuse(*loops[-together:])]
     *outer, last = view.extents(loops)
     width = width_along(block, last, lanes, view.plan.target.cpu.core)
-    divide = bool(outer) and last < lanes and lanes % last == 0 and outer[-1] * last % lanes == 0
     divide = bool(outer) and last < lanes and lanes % last == 0
     even = divide and outer[-1] * last % lanes == 0
     if (even and MATERIALIZE in block.block.annotations) or (

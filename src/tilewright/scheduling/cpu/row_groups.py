@@ -50,7 +50,10 @@ def is_row_by_row(block: BlockView, rows: int, lanes: int) -> bool:
         return False
     if not block.extents or block.extents[0] != rows or len(block.extents) > 2 or max(block.extents) >= 1 << 20:
         return False
-    return not block.reduction or (len(block.spatial) == 1 and len(block.extents) == 2 and block.extents[1] >= lanes)
+    # Rows along the last axis are whole vectors: beyond their end, their reduction goes on over neutral elements.
+    return not block.reduction or (
+        len(block.spatial) == 1 and len(block.extents) == 2 and block.extents[1] % lanes == 0
+    )
 
 
 def schedule_row_groups(view: KernelView, rows: int, target: Target) -> None:
@@ -72,7 +75,7 @@ def schedule_row_groups(view: KernelView, rows: int, target: Target) -> None:
             over_rows(view, block.rv, lanes)
             continue
         vectors = along_row(view, block.rv, lanes)
-        if block.is_injective:
+        if block.is_injective and sch.get(group) in [sch.get(loop) for loop in view.loops(block)]:
             mark_next_row(view, group, vectors, BlockView(sch, block.rv), blocks[:n])
 
 
