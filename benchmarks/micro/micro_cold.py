@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.micro.micro_networks import NETWORKS
-from benchmarks.micro.micro_sessions import find_qemu
-from benchmarks.options import takes_json, write_json
+from benchmarks.micro.micro_sessions import with_qemu
+from benchmarks.options import write_json
 
 BOARD = "mps2_an500"
 CACHES = ("TILEWRIGHT_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
@@ -88,9 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     """Prints two rows for each network. Status 1 if a result is not LiteRT's."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks micro_cold", description=__doc__)
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="which ones")
-    takes_json(parser)
-    options = parser.parse_args(argv)
-    find_qemu()
+    options = with_qemu(parser, argv)
     print(f"{'network':<12}{'caches':<8}{'seconds':>9}{'processor':>11}  {'; '.join(STAGES)}")
     rows = []
     for name in options.networks:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.micro.micro_sessions import find_qemu
+from benchmarks.micro.micro_sessions import with_qemu
 from benchmarks.micro.tiny_networks import NETWORKS
-from benchmarks.options import takes_json, write_json
+from benchmarks.options import write_json
 from tilewright import micro, relay
 from tilewright.micro.board import Board, board
 from tilewright.micro.errors import LinkError
@@ -101,9 +101,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kinds", nargs="+", choices=("llvm", "c"), default=["llvm", "c"], help="by which back ends")
     parser.add_argument("--plain", action="store_true", help="also code without instructions for products of bytes")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="also the N functions that take most")
-    takes_json(parser)
-    options = parser.parse_args(argv)
-    find_qemu()
+    options = with_qemu(parser, argv)
     print(f"{'network':<12}{'board':<20}{'code':<12}{'instructions':>14}{'a product':>11}{'flash':>9}  as LiteRT")
     rows = []
     for name in options.networks:

@@ -33,6 +33,13 @@ def find_qemu() -> None:
         os.environ["LD_LIBRARY_PATH"] = ":".join([*folders, os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(":")
 
 
+def with_qemu(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
+    """The options of a benchmark on emulated boards, which sessions find from now on."""
+    takes_json(parser)
+    find_qemu()
+    return parser.parse_args(argv)
+
+
 def addition(target: Any) -> Any:
     """A short kernel: eight additions of int32."""
     a, b = te.placeholder((8,), "int32", "a"), te.placeholder((8,), "int32", "b")
@@ -88,9 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--boards", nargs="+", choices=emulated, default=emulated, metavar="BOARD", help=", ".join(emulated)
     )
-    takes_json(parser)
-    options = parser.parse_args(argv)
-    find_qemu()
+    options = with_qemu(parser, argv)
     codes = {name: addition(board(name).target("llvm")) for name in options.boards}
     for name, code in codes.items():
         round_of(name, code)  # compiles the runtime, which the cache keeps

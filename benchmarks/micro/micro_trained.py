@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.micro import trained
-from benchmarks.micro.micro_sessions import find_qemu
-from benchmarks.options import takes_json, write_json
+from benchmarks.micro.micro_sessions import with_qemu
+from benchmarks.options import write_json
 from tilewright import micro, relay
 from tilewright.micro.board import board
 from tilewright.relay.backend import Executor, Runtime
@@ -167,9 +167,7 @@ def main(argv: list[str] | None = None) -> int:
         "--tune", type=int, default=0, metavar="N", help="also tuned, by N measurements on emulated boards"
     )
     parser.add_argument("--only", choices=("classification", "wake_words"), help="one of both parts")
-    takes_json(parser)
-    options = parser.parse_args(argv)
-    find_qemu()
+    options = with_qemu(parser, argv)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TILEWRIGHT_CACHE_DIR"] = folder

@@ -9,8 +9,8 @@ import argparse
 import time
 from typing import Any
 
-from benchmarks.micro.micro_sessions import find_qemu
-from benchmarks.options import takes_json, write_json
+from benchmarks.micro.micro_sessions import with_qemu
+from benchmarks.options import write_json
 from tilewright import autotvm, micro, te
 from tilewright.micro.board import board
 
@@ -39,9 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks micro_tuning", description=__doc__)
     parser.add_argument("--boards", type=int, nargs="+", default=[1, 2, 4], help="boards at once")
     parser.add_argument("--size", type=int, default=16, help="rows and columns of the matrices")
-    takes_json(parser)
-    options = parser.parse_args(argv)
-    find_qemu()
+    options = with_qemu(parser, argv)
     task = autotvm.task.create("benchmarks/micro/product", args=(options.size,), target=board(NAME).target("llvm"))
     count = min(20, len(task.config_space))
     given = [autotvm.measure.MeasureInput(task.target, task, task.config_space.get(k)) for k in range(count)]
