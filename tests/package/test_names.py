@@ -66,3 +66,9 @@ def test_import_loads_nothing_heavy() -> None:
 def test_one_version() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     assert tomllib.loads(project.read_text())["project"]["version"] == tvm.__version__
+
+
+def test_a_function_stays_where_a_module_has_its_name() -> None:
+    """Although the module is imported before the package is first used."""
+    code = "import tilewright.topi.nn.batch_matmul, tilewright as tvm; print(callable(tvm.topi.nn.batch_matmul))"
+    assert fresh(code) == "True\n"

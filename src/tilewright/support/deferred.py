@@ -14,6 +14,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilewright.support.lazy import PackageModule
 from tilewright.support.loading import loading
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _load(module: Deferred) -> bool:
             try:
                 module.__loader__.exec_module(module)  # type: ignore[union-attr]
                 _bind_below(module)
-                module.__class__ = ModuleType  # type: ignore[assignment]
+                module.__class__ = PackageModule if hasattr(module, "__path__") else ModuleType  # type: ignore[assignment]
                 # What another thread imported between these two lines.
                 _bind_below(module)
             except BaseException:
