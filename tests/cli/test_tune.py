@@ -112,7 +112,10 @@ def test_what_was_measured_before_ctrl_c_is_kept(
         (["--time", "soon"], "'soon' is no duration, such as 90s, 10m or 2h"),
         (["--time", "0s"], "'0s' is no duration"),
         (["--log", "none/x"], "the folder none does not exist"),
-        (["--resume", "--log", "none"], "--resume: there is no file of records none; without --resume a new one is begun"),
+        (
+            ["--resume", "--log", "none"],
+            "--resume: there is no file of records none; without --resume a new one is begun",
+        ),
         (["--html", "none/x"], "the folder none does not exist"),
         (["-o", "m.zip"], "the suffix is .zip, but must be .so"),
         (["--only", "pool"], "--only pool: no kernel has such a name; the kernels are fused_nn_contrib_dense_pack"),

@@ -290,7 +290,7 @@ def pack_dense(call: Call) -> Expr | None:
     return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
 
 
-def _with_rows(call: Call) -> Expr | None:
+def _with_rows(call: Call) -> Call | None:
     """matmul of data (.., K, M) -> that of a copy (.., M, K). None where the copy would move more than half of the elements that packing
     the weights (K, N) in each call does, and for unknown shapes.
     """
@@ -299,8 +299,9 @@ def _with_rows(call: Call) -> Expr | None:
     if shape is None or 2 * prod(shape) > prod(tensor_of(weight).concrete_shape):
         return None
     rows = typed(products.swapped(data, len(shape)))
-    made = constructor("nn.matmul")
-    return typed(made(rows, weight, out_dtype=card.out_dtype, transpose_b=card.transpose_b, span=call.span))
+    make = constructor("nn.matmul")
+    made: Call = make(rows, weight, out_dtype=card.out_dtype, transpose_b=card.transpose_b, span=call.span)
+    return typed(made)
 
 
 def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:

@@ -176,7 +176,7 @@ def LowerDeviceKernelLaunch() -> Pass:
                 "calling_conv": DEVICE_KERNEL_LAUNCH,
                 "tir.kernel_launch_params": tags,
                 "tir.is_global_func": True,
-                "global_symbol": str(func.attrs.get("global_symbol") or gvar.name_hint),  # type: ignore[attr-defined]
+                "global_symbol": str(func.attrs.get("global_symbol") or gvar.name_hint),
             }
             if maps[gvar]:
                 attrs["tir.tensor_maps"] = maps[gvar]

@@ -364,7 +364,7 @@ def ExposeEntryFunc() -> Pass:
     """Export the packed entry function of a module as "main", too."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        packed = {f.attrs["global_symbol"]: g for g, f in mod.functions.items() if f.attrs.get("calling_conv") == 1}  # type: ignore[attr-defined]
+        packed = {f.attrs["global_symbol"]: g for g, f in mod.functions.items() if f.attrs.get("calling_conv") == 1}
         entries = [name for name, g in packed.items() if mod[g].attrs.get("tir.is_entry_func")]
         if len(entries) != 1 or PREFIX + "main" in packed:
             return mod
