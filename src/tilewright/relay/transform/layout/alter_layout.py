@@ -299,9 +299,7 @@ def _with_rows(call: Call) -> Call | None:
     if shape is None or 2 * prod(shape) > prod(tensor_of(weight).concrete_shape):
         return None
     rows = typed(products.swapped(data, len(shape)))
-    make = constructor("nn.matmul")
-    made: Call = make(rows, weight, out_dtype=card.out_dtype, transpose_b=card.transpose_b, span=call.span)
-    return typed(made)
+    return typed(Call(call.op, (rows, weight), card.replace(transpose_a=False), (), call.span))
 
 
 def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
