@@ -11,6 +11,7 @@ import pytest
 
 from tests.tir_schedule.random_programs.hostile import outcome
 from tests.tir_schedule.refusals import script
+from tilewright import te
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
@@ -413,3 +414,16 @@ for i in range(1):
 def test_what_takes_an_address_keeps_its_buffer(call: Callable[[Schedule], Any]) -> None:
     with pytest.raises(ScheduleError, match="buffer B is given to a call by its address"):
         call(Schedule(BY_ADDRESS()))
+
+
+def test_unit_loops_are_no_digits() -> None:
+    """Where loops are too long to be enumerated, a loop with one iteration does not hide that the others fill a box."""
+    a = te.placeholder((256, 256), "float32", name="A")
+    s = Schedule(te.create_prim_func([a, te.compute((256, 256), lambda i, j: a[i, j] * 2.0, name="C")]))
+    block = s.get_block("C")
+    copy = s.cache_write(block, 0, "local")
+    i, j = s.get_loops(block)
+    (i0, i1, i2), (j0, j1) = s.split(i, [2, 128, 1]), s.split(j, [4, 64])
+    s.reorder(i0, j0, i1, i2, j1)
+    s.reverse_compute_at(copy, s.fuse(i0, j0))
+    assert [int(s.get(loop).extent) for loop in s.get_loops(copy)] == [8, 128, 64]

@@ -226,7 +226,7 @@ def _fill_a_box(forms: Forms, dims: list[_Dimension], loops: Sequence[Any], limi
 
 
 def _tile(forms: Forms, indices: list[Lin], loops: Sequence[Any]) -> bool:
-    """Whether the indices use all digits of the loop variables, each once, without gaps."""
+    """Whether the indices use all digits of the loop variables, each once, without gaps. Digits that are always 0 do not count."""
     extents = {lp.loop_var: lp.extent.value for lp in loops if isinstance(lp.extent, IntImm) and str(lp.min) == "0"}
     digits: dict[Any, list[tuple[int, int]]] = {}
     for index in indices:
@@ -236,10 +236,14 @@ def _tile(forms: Forms, indices: list[Lin], loops: Sequence[Any]) -> bool:
             if t.kind == SPLIT and len(t.args[0].terms) == 1 and not t.args[0].const:
                 ((inner, inner_k),) = t.args[0].terms.items()
                 v, lower, upper = inner.leaf if inner_k == 1 else None, t.args[1], t.args[2]
-            if v not in extents or k != reach:
+            if v not in extents:
                 return False
             top = upper or extents[v]
             if lower < 1 or top % lower:
+                return False
+            if top == lower:
+                continue
+            if k != reach:
                 return False
             digits.setdefault(v, []).append((lower, top))
             reach *= top // lower
