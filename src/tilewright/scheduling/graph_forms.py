@@ -79,8 +79,9 @@ class GraphForms:
         """Whether a convolution of one channel along a dynamic line is a product of copied windows. window: elements of one."""
         return False
 
-    def together(self, lead: Sequence[int], columns: int, lanes: int) -> bool:
-        """Whether rows are counted along all leading axes of a product: where they then fill register tiles better."""
+    def together(self, lead: Sequence[int], columns: int, lanes: int, constant: bool) -> bool:
+        """Whether rows are counted along all leading axes of a product: where they then fill register tiles better, or no worse if the
+        second matrix is not `constant`."""
         return False
 
     def attention_in_blocks(self, p: AttentionProblem) -> bool:

@@ -88,7 +88,7 @@ class CpuGraphForms(GraphForms):
         name = f"windows({window}, {filters} filters).form"
         return self.plan.choose(name, model, lambda: ["convolution", "product"]) == "product"
 
-    def together(self, lead: Sequence[int], columns: int, lanes: int) -> bool:
+    def together(self, lead: Sequence[int], columns: int, lanes: int, constant: bool) -> bool:
         if prod(lead[:-1]) == 1:
             return False
         core = self.plan.target.cpu.core
@@ -97,8 +97,9 @@ class CpuGraphForms(GraphForms):
         before = cycles_of_add(lines * rows, c, core)
         computed = padded_rows(total, vectors, core)
         after = cycles_of_add(*register_tile(computed, vectors, core), core) * computed / total
-        # Together the second matrix, which all share, is brought into its order once.
-        model = "together" if after <= before else "apart"
+        # Together a second matrix that is no constant is brought into its order once, not for each product.
+        least = core.padded_share if constant else 1.0
+        model = "together" if after <= least * before else "apart"
         name = f"product({times([*lead, columns])}).rows"
         return self.plan.choose(name, model, lambda: ["apart", "together"]) == "together"
 

@@ -15,17 +15,20 @@ from tilewright.target import Target
 TARGET = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2"
 
 
-def layer(images: int, rows: int, width: int = 16) -> relay.Function:
-    """A layer of a transformer without its attention; the positions' rows are added to each image."""
+def layer(images: int, rows: int, width: int = 16, constant: bool = False) -> relay.Function:
+    """A layer of a transformer without its attention; the positions' rows are added to each image. constant: whether its weights are."""
     x, places = relay.var("x", shape=(images, rows, width)), relay.var("places", shape=(rows, width))
     first, second = relay.var("first", shape=(2 * width, width)), relay.var("second", shape=(width, 2 * width))
+    if constant:
+        first, second = (relay.const(np.ones(shape, "float32")) for shape in ((2 * width, width), (width, 2 * width)))
     bias, gamma, beta = (relay.var(n, shape=(e,)) for n, e in (("bias", 2 * width), ("gamma", width), ("beta", width)))
     start = relay.add(x, places)
     hidden = relay.nn.dense(relay.nn.layer_norm(start, gamma, beta), first)
     hidden = relay.nn.relu(relay.nn.bias_add(hidden, bias, -1))
     hidden = relay.multiply(hidden, relay.const(np.full((1, 1, 1), 0.5, "float32")))
     result = relay.add(start, relay.nn.dense(hidden, second))
-    return relay.Function([x, places, first, second, bias, gamma, beta], relay.nn.softmax(result, 2))
+    weights = [] if constant else [first, second]
+    return relay.Function([x, places, *weights, bias, gamma, beta], relay.nn.softmax(result, 2))
 
 
 def flattened(func: relay.Function) -> relay.Function:
@@ -73,7 +76,11 @@ def test_values_stay(images: int, rows: int) -> None:
 
 @pytest.mark.parametrize("images, rows", [(1, 37), (4, 36)])
 def test_rows_that_fill_tiles_stay_where_they_are(images: int, rows: int) -> None:
-    assert "reshape" not in list_op_freqs(IRModule.from_expr(flattened(layer(images, rows))))
+    assert "reshape" not in list_op_freqs(IRModule.from_expr(flattened(layer(images, rows, constant=True))))
+
+
+def test_a_matrix_that_all_share_is_packed_once() -> None:
+    assert "reshape" in list_op_freqs(IRModule.from_expr(flattened(layer(4, 36))))
 
 
 def test_a_row_of_each_image_meets_its_own() -> None:

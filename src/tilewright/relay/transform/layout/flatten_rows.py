@@ -18,6 +18,7 @@ from tilewright.relay.cards.card import BROADCAST, OpCard, constructor
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.rewriting import (
     card_of,
+    constant_of,
     is_op,
     rewrite_calls,
     static_shape,
@@ -31,10 +32,11 @@ ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 """Operators along `axis`, for which the last axis is allowed."""
 
 
-def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
+def fills_tiles(lead: Sequence[int], columns: int, dtype: str, constant: bool) -> bool:
     """Whether the rows of all leading axes together fill register tiles better than those of the last two axes."""
     plan = graph_plan()
-    return plan is not None and plan.forms.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits))
+    lanes = plan.target.cpu.lanes(DataType(dtype).bits) if plan is not None else 1
+    return plan is not None and plan.forms.together(lead, columns, lanes, constant)
 
 
 class _FlattenRows:
@@ -73,7 +75,9 @@ class _FlattenRows:
         card = card_of(call)
         if data is None or weight is None or len(weight) != 2 or getattr(card, "transpose_a", False):
             return None
-        if call.args[0] not in self.views and not fills_tiles(data[:-1], shape[-1], str(tensor_of(call).dtype)):
+        constant = constant_of(call.args[1]) is not None
+        dtype = str(tensor_of(call).dtype)
+        if call.args[0] not in self.views and not fills_tiles(data[:-1], shape[-1], dtype, constant):
             return None
         return self._view(call, [self._matrix(call.args[0], data), *call.args[1:]], card, shape)
 
