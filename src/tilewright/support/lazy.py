@@ -160,6 +160,7 @@ def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
         if outer is not None and not hasattr(outer, "__path__"):
             # Only packages have modules.
             outer.__path__ = []
-        if isinstance(outer, AliasModule):
-            outer.__dict__.setdefault(face.__name__.rpartition(".")[2], face)
+        short = face.__name__.rpartition(".")[2]
+        if isinstance(outer, AliasModule) and short not in outer.__dict__["_places"]:
+            outer.__dict__.setdefault(short, face)
         declare(package, {name: face.__name__})
