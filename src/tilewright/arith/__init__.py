@@ -56,6 +56,9 @@ from tilewright.arith.pattern import (
     detect_linear_equation,
 )
 from tilewright.arith.presburger import PresburgerSet
+from tilewright.support import lazy
+
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "Analyzer",

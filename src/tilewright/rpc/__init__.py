@@ -14,6 +14,9 @@ from tilewright.rpc.minrpc import with_minrpc
 from tilewright.rpc.proxy import Proxy
 from tilewright.rpc.server import Server
 from tilewright.rpc.tracker import Tracker
+from tilewright.support import lazy
+
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "RPC_SESS_MASK",

@@ -26,6 +26,8 @@ from tilewright.script.printer import (
 from tilewright.script.underline import Printed, numbered, underline, underline_all
 from tilewright.support import lazy
 
+__getattr__, __dir__ = lazy.late(__name__)
+
 __all__ = [
     "Printed",
     "Printer",

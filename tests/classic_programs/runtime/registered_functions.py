@@ -1,4 +1,5 @@
 import tvm
+import tvm.arith._ffi_api
 import tvm.relay._ffi_api
 import tvm.relay.backend.contrib.uma.api.utils
 import tvm.tir._ffi_api
