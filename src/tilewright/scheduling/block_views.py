@@ -28,6 +28,7 @@ from tilewright.tir import (
     Var,
 )
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.tir.schedule.facts.leaves import realize_of
 
 HEAVY = frozenset(
     f"tir.{name}" for name in (
@@ -455,6 +456,17 @@ class KernelView:
 
     def loops(self, block: BlockView | BlockRV) -> list[LoopRV]:
         return self.sch.get_loops(block.rv if isinstance(block, BlockView) else block)
+
+    def loops_of_axes(self, block: BlockView) -> dict[IterVar, LoopRV]:
+        """The innermost loop that counts along each axis of a block; none for axes of one step."""
+        loops = {self.sch.get(loop).loop_var: loop for loop in self.loops(block)}
+        found: dict[IterVar, LoopRV] = {}
+        for axis, value in zip(block.block.iter_vars, realize_of(self.sch.get_sref(block.rv)).iter_values, strict=True):
+            counted = uses(value).vars
+            for var, loop in loops.items():
+                if var in counted:
+                    found[axis] = loop
+        return found
 
     def extents(self, loops: Iterable[LoopRV]) -> list[int]:
         return [extent_of(self.sch.get(loop)) for loop in loops]

@@ -82,7 +82,7 @@ class _Program:
         address, line, file = 0, 1, 1
 
         def add() -> None:
-            # Code of several lines has none of its own; it is told by the line before it.
+            # Line 0 marks code that belongs to no single line; the row before it tells a line near it.
             before = found[-1] if found and line == 0 else None
             found.append(
                 before._replace(address=address) if before else Row(address, line, 0 if file in self.own else file)

@@ -12,7 +12,6 @@ from math import prod
 
 from tilewright.scheduling.block_views import BlockView, KernelView, extent_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue
-from tilewright.scheduling.cpu.row_groups import loops_of_axes
 from tilewright.scheduling.cpu.sharing import shares, useful_threads
 from tilewright.target import Target
 from tilewright.target.core import Core
@@ -79,8 +78,8 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     partial = partial_sums(view, block, reduction, -(-vectors // strips), lanes, core)
     if partial is not None:
         block = BlockView(sch, block.rv)
-        by_axis = loops_of_axes(view, block)
-        *outer, column = [by_axis[v] for v in block.spatial if v in by_axis]
+        by_axis = view.loops_of_axes(block)
+        *outer, column = [by_axis[v] for v in block.spatial]
         reduction = [by_axis[v] for v in block.reduction]
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])
@@ -125,7 +124,7 @@ def partial_sums(
 def schedule_partial(view: KernelView, rv: BlockRV, lanes: int) -> None:
     """All sums of a strip in registers: a step of the reduction adds to each of them."""
     sch, block = view.sch, BlockView(view.sch, rv)
-    by_axis = loops_of_axes(view, block)
+    by_axis = view.loops_of_axes(block)
     several, lane = sch.split(by_axis[block.spatial[-1]], [None, lanes])
     steps = [by_axis[axis] for axis in block.reduction if axis in by_axis]
     sch.reorder(*steps, by_axis[block.spatial[0]], several, lane)

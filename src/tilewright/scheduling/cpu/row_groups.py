@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.block_views import BlockView, KernelView
 from tilewright.scheduling.cost import divisors
 from tilewright.scheduling.cpu.injective import vector_width
 from tilewright.scheduling.cpu.prefetch import mark_next_row
 from tilewright.scheduling.cpu.sharing import parallelize
 from tilewright.target import Target
-from tilewright.tir import IterVar
 from tilewright.tir.schedule import BlockRV, LoopRV
 
 MOST_VECTORS = 16
@@ -83,9 +82,8 @@ def fold_by_halves(view: KernelView, block: BlockView, lanes: int) -> None:
     """Reduce a row to one vector, and that by halves to one number."""
     sch, width = view.sch, lanes
     while width > 1:
-        reduced = view.loops(block)[-1]
-        whole = extent_of(sch.get(reduced)) % width == 0
-        _, inner = sch.split(reduced, [None, width], disable_predication=whole)
+        # Whole vectors, so that no predicate is left.
+        _, inner = sch.split(view.loops(block)[-1], [None, width], disable_predication=True)
         sch.set_scope(sch.rfactor(inner, 1), 0, "local")
         width //= 2
 
@@ -95,24 +93,10 @@ def is_along_row(block: BlockView, lanes: int) -> bool:
     return len(block.spatial) == 2 and (block.is_injective or block.extents[0] == lanes)
 
 
-def loops_of_axes(view: KernelView, block: BlockView) -> dict[IterVar, LoopRV]:
-    """The innermost loop that counts along each axis of a block; none for axes of one step."""
-    loops = view.loops(block)
-    realize = view.sch.get(loops[-1]).body
-    while not hasattr(realize, "iter_values"):
-        realize = realize.body
-    found: dict[IterVar, LoopRV] = {}
-    for axis, value in zip(block.block.iter_vars, realize.iter_values, strict=True):
-        for loop in loops:
-            if view.sch.get(loop).loop_var in uses(value).vars:
-                found[axis] = loop
-    return found
-
-
 def along_row(view: KernelView, rv: BlockRV, lanes: int) -> LoopRV:
     """Vectors along each row of a group: all of an element-wise block, or the one that a reduction fills. Returns the loop around them."""
     sch, block = view.sch, BlockView(view.sch, rv)
-    by_axis = loops_of_axes(view, block)
+    by_axis = view.loops_of_axes(block)
     if block.is_injective:
         vectors, vector = sch.split(by_axis[block.spatial[-1]], [None, lanes])
         sch.vectorize(vector)
@@ -132,7 +116,7 @@ def along_row(view: KernelView, rv: BlockRV, lanes: int) -> LoopRV:
 def over_rows(view: KernelView, rv: BlockRV, lanes: int) -> None:
     """Vectors over the rows of a group: halves of vectors are reduced, and numbers of rows computed."""
     sch, block = view.sch, BlockView(view.sch, rv)
-    by_axis = loops_of_axes(view, block)
+    by_axis = view.loops_of_axes(block)
     steps = [by_axis[axis] for axis in block.reduction if axis in by_axis]
     # Factoring puts the axis of the lanes first.
     spatial = [by_axis[axis] for axis in reversed(block.spatial)]

@@ -30,8 +30,8 @@ WHOLE, SHORT, NONE = 3, 2, 1
 class _Loops(Visitor):
     """Looks for code that LLVM can make faster: scalar loops, which it may vectorise, and sums in memory.
 
-    summed: local buffers to which loops add. moving: buffers of which a loop accesses another place in each iteration, so that they are in
-    memory.
+    summed: local buffers that loops add to. moving: buffers that a loop accesses at a place that depends on its variable; these cannot be
+    kept in registers.
     """
 
     def __init__(self) -> None:

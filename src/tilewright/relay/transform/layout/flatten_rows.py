@@ -35,8 +35,9 @@ ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 def fills_tiles(lead: Sequence[int], columns: int, dtype: str, constant: bool) -> bool:
     """Whether the rows of all leading axes together fill register tiles better than those of the last two axes."""
     plan = graph_plan()
-    lanes = plan.target.cpu.lanes(DataType(dtype).bits) if plan is not None else 1
-    return plan is not None and plan.forms.together(lead, columns, lanes, constant)
+    if plan is None:
+        return False
+    return plan.forms.together(lead, columns, plan.target.cpu.lanes(DataType(dtype).bits), constant)
 
 
 class _FlattenRows:
