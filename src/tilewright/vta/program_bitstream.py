@@ -1,4 +1,4 @@
-"""Makes a board the accelerator in a file: `python -m vta.program_bitstream sim FILE`.
+"""Makes a board the accelerator in a file: `python -m tilewright.vta.program_bitstream sim FILE`.
 
 The simulated board of this process takes the file itself. Of other boards a driver in this process does, which registers a function
 `vta.<target>.program`."""

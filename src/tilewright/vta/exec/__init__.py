@@ -1,4 +1,4 @@
-"""Programs under their classic names: `python -m vta.exec.rpc_server`."""
+"""Programs: `python -m tilewright.vta.exec.rpc_server`, and under its classic name after `-m tilewright.as_tvm`."""
 
 from __future__ import annotations
 
