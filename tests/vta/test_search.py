@@ -189,10 +189,11 @@ def test_nothing_fits() -> None:
     with pytest.raises(TVMError) as error:
         choose(p, config)
     assert str(error.value) == (
-        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128"
+        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128 (16 are missing)"
     )
     with pytest.raises(
         TVMError,
-        match="one row of one block needs 1536 bytes of inp, which has 128 and 1920 bytes of acc, which has 1280",
+        match=r"one row of one block needs 1536 bytes of inp, which has 128 \(1408 are missing\) and 1920 bytes of acc, which has"
+        r" 1280 \(640 are missing\)",
     ):
         choose(p, config, Freedom(columns=False))

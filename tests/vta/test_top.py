@@ -212,8 +212,8 @@ def test_no_tile_fits() -> None:
     with pytest.raises(TVMError) as error:
         choose(Problem(1, 1, 1, 30, 30, (3, 3), (1, 1), 32, extra=2), config)
     assert str(error.value) == (
-        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128 and 192 bytes of acc,"
-        " which has 128"
+        "no tile fits into the accelerator: one result of one block needs 144 bytes of inp, which has 128 (16 are missing) and 192"
+        " bytes of acc, which has 128 (64 are missing)"
     )
 
 

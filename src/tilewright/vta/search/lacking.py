@@ -9,11 +9,11 @@ from tilewright.vta.configuration import Configuration
 
 def no_tile_fits(needs: Mapping[str, int], config: Configuration, what: str = "one result") -> str:
     """The message of the error. needs: elements of each memory for `what` of one block, of which some are more than the memory has."""
-    lacking = [
-        f"{n * config.element_bytes(m)} bytes of {m}, which has {config.depth(m) * config.element_bytes(m)}"
-        for m, n in needs.items()
-        if n > config.depth(m)
-    ]
+    lacking = []
+    for m, n in needs.items():
+        wanted, there = (k * config.element_bytes(m) for k in (n, config.depth(m)))
+        if wanted > there:
+            lacking.append(f"{wanted} bytes of {m}, which has {there} ({wanted - there} are missing)")
     return f"no tile fits into the accelerator: {what} of one block needs {' and '.join(lacking)}"
 
 
