@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.micro.boards import quantised_network, use_qemu
+from tests.micro.boards import network, quantised_network, use_qemu
 from tilewright import autotvm, micro, relay, te
 from tilewright.autotvm.measure import MeasureErrorNo
 from tilewright.micro.board import board
@@ -48,8 +48,8 @@ def product(size: int) -> Any:
     return s, [a, b, c]
 
 
-def config(**more: Any) -> dict[str, Any]:
-    return micro.generate_config(NAME, instruction_shift=6, **more)
+def config(name: str = NAME, **more: Any) -> dict[str, Any]:
+    return micro.generate_config(name, instruction_shift=6, **more)
 
 
 def test_tuning(tmp_path: Path) -> None:
@@ -105,39 +105,49 @@ def test_the_kernels_of_a_model(tmp_path: Path) -> None:
     assert after <= 1.001 * before and tuned <= plain
 
 
-def taken(mod: tvm.IRModule, weights: Any, options: dict[str, Any]) -> tuple[int, int]:
+def taken(mod: tvm.IRModule, weights: Any, options: dict[str, Any], name: str = NAME) -> tuple[int, int]:
     """(ticks of a run, bytes of code) of a model on a board, whose output is that of this machine's."""
-    x = np.random.default_rng(2).integers(-128, 128, (1, 8, 8, 8)).astype("int8")
+    given = mod["main"].params[0].type_annotation
+    x = np.random.default_rng(2).integers(-128, 128, [int(d) for d in given.shape]).astype(str(given.dtype))
     expected = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(x, **weights).numpy()
     with tvm.transform.PassContext(opt_level=3, config=options):
-        lib = relay.build(mod, board(NAME).target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
-    with micro.Session(config()) as session:
+        lib = relay.build(mod, board(name).target("llvm"), params=weights, executor=relay.backend.Executor("aot"))
+    with micro.Session(config(name)) as session:
         model = micro.MicroExecutor(micro.create_micro_mod(lib, session))
         model.set_input("x", x)
         model.run()
         ticks = session.ticks
-        np.testing.assert_array_equal(model.get_output(0).numpy(), expected)
+        output = model.get_output(0).numpy()
+        if output.dtype == np.float32:
+            np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(output, expected)
         return ticks, model.module.image.sizes["text"]
 
 
-def test_the_tasks_of_a_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name, made",
+    [(NAME, quantised_network), ("microbit", quantised_network), ("hifive1", quantised_network)]
+    + [("riscv32_virt", network), ("riscv32_virt_v", network)],
+)
+def test_the_tasks_of_a_model(name: str, made: Any, tmp_path: Path) -> None:
     """AutoTVM finds the operators of a model and tunes them; the model that is built with the records has the same bits, and takes no
     longer."""
-    mod, weights = quantised_network()
-    target, records = board(NAME).target("llvm"), tmp_path / "records.log"
-    runner = micro.MicroRunner(config(), n_parallel=2)
+    mod, weights = made()
+    target, records = board(name).target("llvm"), tmp_path / "records.log"
+    runner = micro.MicroRunner(config(name), n_parallel=2)
     option = autotvm.measure_option(micro.micro_builder(PATIENCE, n_parallel=1), runner)
     try:
         for task in autotvm.task.extract_from_program(mod["main"], params=weights, target=target):
             autotvm.tuner.GridSearchTuner(task).tune(
-                n_trial=20, measure_option=option, callbacks=[autotvm.callback.log_to_file(str(records))]
+                n_trial=12, measure_option=option, callbacks=[autotvm.callback.log_to_file(str(records))]
             )
     finally:
         runner.close()
     assert all([result.error_no == 0 for _, result in autotvm.record.load_from_file(str(records))])
-    before, _ = taken(mod, weights, {})
+    before, _ = taken(mod, weights, {}, name)
     with autotvm.apply_history_best(str(records)):
-        after, _ = taken(mod, weights, {})
+        after, _ = taken(mod, weights, {}, name)
     assert after <= 1.001 * before
 
 

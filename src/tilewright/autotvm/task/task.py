@@ -59,14 +59,16 @@ TASK_TABLE: dict[str, TaskTemplate] = {}
 """Templates by name."""
 ROOMS = (".x86", ".arm_cpu", ".cuda", ".gpu")
 """The ends of names of templates of this package, which are those of folders of topi."""
+PLANNED = ("_dsp.arm_cpu", ".generic")
+"""The ends of names of templates whose knobs are the decisions of kernels' plans."""
 
 
 def template_named(name: str) -> TaskTemplate | None:
     """The template of a name; None if this process has none. Those of this package register themselves when they are first asked for."""
     if name not in TASK_TABLE and name.endswith(ROOMS):
         import_module(f"tilewright.topi{name[name.rindex('.') :]}")
-        if name.endswith("_dsp.arm_cpu") and name not in TASK_TABLE:
-            import_module("tilewright.scheduling.cpu.paired_templates")
+    if name not in TASK_TABLE and name.endswith(PLANNED):
+        import_module("tilewright.scheduling.cpu.planned_templates")
     return TASK_TABLE.get(name)
 
 

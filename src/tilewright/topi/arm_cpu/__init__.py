@@ -3,7 +3,7 @@
 Builds use templates only for workloads that have a record (`autotvm.apply_history_best`); the rules of the target schedule everything
 else. Templates with forms of their own are in the modules of this package; those that the tables declare have the loops of
 `topi.stage_schedules.cpu`, those for scalable vectors and for SME too: their instructions are not used. Those for microcontrollers (`_dsp`)
-are in `scheduling.cpu.paired_templates`: their knobs are decisions of the rules."""
+are in `scheduling.cpu.planned_templates`: their knobs are decisions of the rules."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ globals().update(_DECLARED)
 lazy.declare(
     __name__,
     {
-        name: f"tilewright.scheduling.cpu.paired_templates:{name}"
+        name: f"tilewright.scheduling.cpu.planned_templates:{name}"
         for task in ("conv2d_nhwc_dsp", "dense_dsp", "depthwise_conv2d_nhwc_dsp")
         for name in (task, f"schedule_{task}")
     },

@@ -17,6 +17,8 @@ from tilewright.target import Target
 
 BLOCKED = ("conv2d_NCHWc.x86", "depthwise_conv2d_NCHWc.x86")
 """Templates whose data and weights are better given in the blocks of their configuration."""
+GENERIC = ".generic"
+"""The end of names of templates of which a configuration has the decisions for the plan of the kernel."""
 SAMPLE = (
     '["dense_nopack.x86", ["TENSOR", [2, 6], "float32"], ["TENSOR", [4, 6], "float32"], null, "float32"]',
     '{"index": 0, "code_hash": null, "entity": [["tile_y", "sp", [-1, 2]], ["tile_x", "sp", [-1, 2]], ["tile_k", "sp", [-1, 3]]]}',
@@ -42,6 +44,13 @@ class autotvm_template(OpCard, key="nn.contrib_autotvm_template"):
     def template(self) -> str:
         return str(json.loads(self.workload)[0])
 
+    @property
+    def decisions(self) -> str:
+        """As JSON, the decisions about the kernel of a template whose knobs they are; "" for others, which schedule it themselves."""
+        if not self.template.endswith(GENERIC):
+            return ""
+        return json.dumps({name: value for name, kind, value in json.loads(self.config)["entity"] if kind == "ot"})
+
     def infer(self, data: Type, weight: Type) -> Type:
         for number, given in enumerate((data, weight)):
             t = tensor(given, number)
@@ -55,7 +64,9 @@ class autotvm_template(OpCard, key="nn.contrib_autotvm_template"):
         args = [next(given) if isinstance(v, list) and v[:1] == ["TENSOR"] else _tuples(v) for v in values]
         return self._configured("fcompute", name, *args)  # type: ignore[no-any-return]
 
-    def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule:
+    def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
+        if self.decisions:
+            return None
         return self._configured("fschedule", self.template, list(outs))  # type: ignore[no-any-return]
 
     def _configured(self, part: str, name: str, *args: Any) -> Any:

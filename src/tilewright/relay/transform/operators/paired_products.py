@@ -220,4 +220,4 @@ def ProductsOfPairs() -> Pass:
     return typed_pass("ProductsOfPairs", 2, lambda f, mod: rewrite_calls(f, products_of_pairs), (), ("packed_weights",))
 
 
-__all__ = ["ProductsOfPairs"]
+__all__ = ["BYTES", "PRODUCTS", "ProductsOfPairs"]

@@ -8,7 +8,8 @@ By operator and keys of the target:
                       conv2d_nchw_winograd.arm_cpu, depthwise_conv2d_nchw.arm_cpu
 
 Of bytes on microcontrollers, after their weights were packed (ProductsOfPairs): dense_dsp.arm_cpu, conv2d_nhwc_dsp.arm_cpu,
-depthwise_conv2d_nhwc_dsp.arm_cpu. A record of these decides about the kernel of the operator, which stays what it is.
+depthwise_conv2d_nhwc_dsp.arm_cpu. A record of these decides about the kernel of the operator, which stays what it is. What is not packed
+there, of bytes or floats: conv2d_nhwc.generic, depthwise_conv2d_nhwc.generic, and of bytes dense.generic.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from tilewright.relay.op.convolution import conv
 from tilewright.relay.op.convolution.paired_conv import conv2d_pairs, dense_pairs, depthwise_conv2d_pairs
 from tilewright.relay.op.layers import products
 from tilewright.relay.rewriting import card_of, constant_of, is_op, rewrite_calls, static_shape, tensor_of
-from tilewright.relay.transform.operators.paired_products import PRODUCTS
+from tilewright.relay.transform.operators.paired_products import BYTES, PRODUCTS
 from tilewright.target import Target
+from tilewright.target.triples import is_bare
 from tilewright.topi.nn.winograd import winograd_transform_matrices
 from tilewright.topi.utils import get_const_int, get_pad_tuple
 
@@ -129,11 +131,16 @@ def candidates(call: Call, target: Target) -> Iterator[Candidate]:
     if any([call.operator.get_attr(key) is not None for key in ("FTVMStrategy", "FTVMCompute")]):
         return
     shapes = [static_shape(a) for a in call.args]
-    types = {str(tensor_of(e).dtype) for e in (*call.args, call)}
-    if "cpu" not in target.keys or None in shapes or len(types) > 1 or not types <= {*DTYPES}:
+    types = [str(tensor_of(e).dtype) for e in (*call.args, call)]
+    of_bytes = tuple(types) == BYTES
+    if "cpu" not in target.keys or None in shapes or not (of_bytes or (len({*types}) == 1 and types[0] in DTYPES)):
         return
-    (dtype,) = types
-    data, weight = (te.placeholder(shape, dtype) for shape in shapes if shape is not None)
+    dtype = types[2]
+    data, weight = (te.placeholder(shape, types[0]) for shape in shapes if shape is not None)
+    if is_bare(target.triple):
+        yield from _of_plain_loops(call, data, weight, dtype)
+    if of_bytes:
+        return
     if is_op(call, "nn.dense"):
         if len(data.shape) == 2:
             yield "dense_nopack.x86", [data, weight, None, dtype]
@@ -150,14 +157,38 @@ def candidates(call: Call, target: Target) -> Iterator[Candidate]:
         yield from _of_convolution(call, target, data, weight, dtype)
 
 
+def _of_plain_loops(call: Call, data: te.Tensor, weight: te.Tensor, dtype: str) -> Iterator[Candidate]:
+    """Those for microcontrollers, which have no template that packs weights."""
+    if is_op(call, "nn.dense") and len(data.shape) == 2 and dtype not in DTYPES:
+        yield "dense.generic", [data, weight, None, dtype]
+    if not is_op(call, "nn.conv2d"):
+        return
+    card = card_of(call, conv.conv2d)
+    layouts = card.data_layout, card.kernel_layout, card.out_layout or card.data_layout
+    kernel = [get_const_int(d) for d in weight.shape]
+    args = [data, weight, *_windows(card, kernel[:2])]
+    if layouts == ("NHWC", "HWIO", "NHWC") and card.groups == 1:
+        yield "conv2d_nhwc.generic", [*args, dtype]
+    elif (
+        layouts[1] in ("HWOI", "HWIO") and layouts[0] == layouts[2] == "NHWC" and sorted(kernel[2:]) == [1, card.groups]
+    ):
+        yield "depthwise_conv2d_nhwc.generic", [*args, card.kernel_layout, dtype]
+
+
+def _windows(card: conv.conv2d, kernel: list[int]) -> list[tuple[int, ...]]:
+    """[strides, padding, dilation] of a convolution, complete."""
+    strides, dilation = ((v[0], v[-1]) for v in (tuple(card.strides), tuple(card.dilation)))
+    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)])
+    return [strides, (*before, *after), dilation]
+
+
 def _of_convolution(call: Call, target: Target, data: te.Tensor, weight: te.Tensor, dtype: str) -> Iterator[Candidate]:
     card = card_of(call, conv.conv2d)
     if card.data_layout != "NCHW" or card.kernel_layout != "OIHW" or card.out_layout not in ("", "NCHW"):
         return
     (_, channels, _, _), (filters, within, *kernel) = ([get_const_int(d) for d in t.shape] for t in (data, weight))
-    strides, dilation = ((v[0], v[-1]) for v in (tuple(card.strides), tuple(card.dilation)))
-    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)])
-    args = [data, weight, strides, (*before, *after), dilation]
+    strides, padding, dilation = _windows(card, kernel)
+    args = [data, weight, strides, padding, dilation]
     depthwise = card.groups == channels and within == 1 and channels > 1
     if depthwise and "arm_cpu" in target.keys:
         yield "depthwise_conv2d_nchw.arm_cpu", [*args, dtype]

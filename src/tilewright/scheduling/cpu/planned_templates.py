@@ -1,7 +1,8 @@
-"""Templates of AutoTVM for convolutions and dense layers of bytes on microcontrollers, under their classic names. Their knobs are the
-decisions that the cost model takes otherwise, so a record changes the kernel that builds make anyway.
+"""Templates of AutoTVM for convolutions and dense layers on microcontrollers, under classic names. Their knobs are the decisions that the
+cost model takes otherwise, so a record changes the kernel that builds make anyway.
 
-Weights come packed, as builds give them (`topi.nn.paired_conv`): the arguments say their plain shape.
+Those of `_dsp` take weights packed, as builds give them (`topi.nn.paired_conv`): the arguments say their plain shape. Those of `.generic`
+are for operators whose weights are not packed: on processors without products of bytes, and of floats.
 """
 
 from __future__ import annotations
@@ -133,21 +134,65 @@ def dense_dsp(
     return _computed(cfg, lambda: nn.dense_pairs(data, packed))
 
 
-def _schedule_of(name: str) -> Callable[..., te.Schedule]:
+@register_topi_compute("conv2d_nhwc.generic")
+def conv2d_nhwc(
+    cfg: Any,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolution of data (N, H, W, I) with weights (KH, KW, I, O)."""
+    return _computed(cfg, lambda: nn.conv(data, kernel, strides, padding, dilation, 1, "NHWC", "HWIO", out_dtype))
+
+
+@register_topi_compute("depthwise_conv2d_nhwc.generic")
+def depthwise_conv2d_nhwc(
+    cfg: Any,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    kernel_layout: str = "HWOI",
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Depthwise convolution of data (N, H, W, C) with weights (KH, KW, C, 1), or (KH, KW, 1, C) in the layout HWIO."""
+    channels = _sizes(data)[3]
+    return _computed(
+        cfg, lambda: nn.conv(data, kernel, strides, padding, dilation, channels, "NHWC", kernel_layout, out_dtype)
+    )
+
+
+@register_topi_compute("dense.generic")
+def dense(
+    cfg: Any, data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
+) -> te.Tensor:
+    """Data (M, K) by weights (N, K), and a bias."""
+    return _computed(cfg, lambda: nn.dense(data, weight, bias, out_dtype))
+
+
+def _schedule_of(task: str) -> Callable[..., te.Schedule]:
     def schedule(cfg: Any, outs: Sequence[te.Tensor] | te.Tensor) -> te.Schedule:
         return _planned(cfg, outs)
 
-    schedule.__name__ = schedule.__qualname__ = f"schedule_{name}"
-    schedule.__doc__ = f"The schedule of the template {name}.arm_cpu, and of what follows its compute."
-    made: Callable[..., te.Schedule] = register_topi_schedule(f"{name}.arm_cpu")(schedule)
+    schedule.__name__ = schedule.__qualname__ = f"schedule_{task.partition('.')[0]}"
+    schedule.__doc__ = f"The schedule of the template {task}, and of what follows its compute."
+    made: Callable[..., te.Schedule] = register_topi_schedule(task)(schedule)
     return made
 
 
-schedule_conv2d_nhwc_dsp = _schedule_of("conv2d_nhwc_dsp")
-schedule_depthwise_conv2d_nhwc_dsp = _schedule_of("depthwise_conv2d_nhwc_dsp")
-schedule_dense_dsp = _schedule_of("dense_dsp")
+schedule_conv2d_nhwc_dsp = _schedule_of("conv2d_nhwc_dsp.arm_cpu")
+schedule_depthwise_conv2d_nhwc_dsp = _schedule_of("depthwise_conv2d_nhwc_dsp.arm_cpu")
+schedule_dense_dsp = _schedule_of("dense_dsp.arm_cpu")
+schedule_conv2d_nhwc = _schedule_of("conv2d_nhwc.generic")
+schedule_depthwise_conv2d_nhwc = _schedule_of("depthwise_conv2d_nhwc.generic")
+schedule_dense = _schedule_of("dense.generic")
 
 __all__ = [
-    "conv2d_nhwc_dsp", "dense_dsp", "depthwise_conv2d_nhwc_dsp", "schedule_conv2d_nhwc_dsp", "schedule_dense_dsp",
+    "conv2d_nhwc", "conv2d_nhwc_dsp", "dense", "dense_dsp", "depthwise_conv2d_nhwc", "depthwise_conv2d_nhwc_dsp", "schedule_conv2d_nhwc",
+    "schedule_conv2d_nhwc_dsp", "schedule_dense", "schedule_dense_dsp", "schedule_depthwise_conv2d_nhwc",
     "schedule_depthwise_conv2d_nhwc_dsp",
 ]  # fmt: skip
