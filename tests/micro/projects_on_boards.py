@@ -24,9 +24,11 @@ from tilewright.contrib.micro.meta_schedule.rpc_runner_micro import RPCRunnerMic
 from tilewright.micro import testing
 from tilewright.micro.board import board, known_boards
 from tilewright.micro.faults import told_fault
-from tilewright.micro.linking.elf import linked_functions
+from tilewright.micro.linking.elf import linked_functions, linked_lines
+from tilewright.micro.linking.lines import source_place
 from tilewright.micro.offers import offer_sessions
 from tilewright.micro.project_api.server import TransportTimeouts
+from tilewright.script import tir as T
 from tilewright.support.errors import RPCError
 
 BOARDS = [name for name in known_boards() if (b := board(name)).qemu is not None and b.serial is not None]
@@ -200,6 +202,41 @@ def test_faults(name: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureF
         with micro.Session(held) as session:
             assert tvm.nd.array(np.arange(4, dtype="int8"), session.device).numpy().sum() == 6
     project.close()
+
+
+@pytest.mark.parametrize("name", ["microbit", "mps2_an500", "mps3_an547", "riscv32_virt"])
+def test_faults_in_objects_name_the_line(name: str, tmp_path: Path) -> None:
+    """Objects of LLVM have the lines of TensorIR, which lies beside them in the folder; a project that is opened anew tells them, too."""
+    code = tvm.build(strided, target=board(name).target("llvm"), name="strided")
+    project_of(code, name, tmp_path / "project").close()
+    project = micro.GeneratedProject.from_directory(tmp_path / "project", {})
+    with micro.Session(project.transport()) as session:
+        function = session.get_system_lib()["strided"]
+        a, c = (tvm.nd.array(v, session.device) for v in (np.arange(8, dtype="int32"), np.zeros(8, "int32")))
+        function(a, 1, c)
+        np.testing.assert_array_equal(c.numpy(), np.arange(8) + 7)
+        with pytest.raises(
+            RPCError, match=r"in __tvm_ffi_strided\S*, model/\w+_lib0.tir:\d+: c\w*\[i\] = a\w*\["
+        ) as error:
+            function(a, 1 << 26, c)
+        assert "the device stopped" in str(error.value)
+    project.close()
+    lib = relay.build(network()[0], board(name).target("llvm"), params=network()[1], mod_name="net")
+    folder = tmp_path / "model"
+    project_of(lib, name, folder).close()
+    data = (folder / "firmware.elf").read_bytes()
+    lines, told = linked_lines(data), []
+    for function in linked_functions(data):
+        if function.name.startswith("fused_") or "kernel" in function.name:
+            path, line = source_place(lines, (function.value & ~1) + function.size // 2)
+            told.append((folder / "model" / path).read_text().splitlines()[line - 1])
+    assert len(told) >= 3 and all(told)
+
+
+@T.prim_func
+def strided(a: T.Buffer((8,), "int32"), n: T.int32, c: T.Buffer((8,), "int32")) -> None:
+    for i in range(8):
+        c[i] = a[i * n] + 7
 
 
 class Held:

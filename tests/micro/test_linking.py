@@ -313,9 +313,11 @@ def test_lines_of_tensorir(name: str) -> None:
     source = exp_plus(board(name).target("llvm")).source
     objects = [ElfObject("exp_plus.o", data) for data in library_objects([source], prefix="").values()]
     (o,) = [o for o in objects if any([".compute" in s.name for s in o.symbols])]
-    text, data = source.lined()
+    ((text, data),) = source.lined(lambda number: f"program{number}.tir")
     again = ElfObject(o.name, data)
     assert [s.data for s in again.sections if s.kind == "text"] == [s.data for s in o.sections if s.kind == "text"]
+    same, texts = source.with_lines(lambda number: f"program{number}.tir")
+    assert same.objects == [data, *source.objects[1:]] and texts == [text] and data not in source.objects
     outside = {s.name: 0x1401 for s in o.symbols if s.section == -1 and s.name}
     roots = [s.name for s in o.symbols if s.is_global and s.is_function and s.section >= 0]
     image = link([o], roots, at_start(START), outside)

@@ -133,9 +133,9 @@ class BackEnd(ABC):
     def emit(self, mod: IRModule, target: Target) -> Code:
         """The code of a kernel: functions with the calling convention AOT."""
 
-    def lined(self, mod: IRModule, target: Target) -> tuple[str, bytes] | None:
+    def lined(self, mod: IRModule, target: Target, file: str) -> tuple[str, bytes] | None:
         """(the functions of a kernel as text, the object of it with the lines of this text by address), whose code is that of `compile`;
-        None for back ends whose objects have no lines."""
+        None for back ends whose objects have no lines. file: the name of the text."""
         return None
 
     @abstractmethod

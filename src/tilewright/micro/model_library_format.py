@@ -3,6 +3,7 @@
 metadata.json                       models: target, executors, sizes of memory
 codegen/host/src, include           C source and headers (targets of the kind c), flags for the compiler
 codegen/host/lib                    objects (other targets)
+codegen/host/src/*.tir              for boards, the programs that the lines of these objects are of
 executor-config/graph/NAME.graph    the graph, for the graph executor
 executor-config/aot/NAME.json       inputs, outputs and calls of kernels, for the ahead-of-time executor
 parameters/NAME.params              parameters that are not part of the code
@@ -27,7 +28,7 @@ from tilewright.micro.package_format import GENERATED_VERSION, HOST, METADATA_FI
 from tilewright.micro.sizes import main_memory, operator_memory, operator_parameters, storage_memory
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.backend.name_transforms import sanitize_name
-from tilewright.runtime import Module, save_param_dict
+from tilewright.runtime import Module, ModuleSource, save_param_dict
 from tilewright.runtime.linking.export import library_objects
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
@@ -122,7 +123,7 @@ def _add_model(files: dict[str, bytes], name: str, mod: ExecutorFactoryModule, s
     else:
         source = mod.source(mod.kernel_facts, None) if graph else mod.source()
         source.looked_up = [*source.looked_up, *mod.external.exported()]
-        extra = [source, *external]
+        extra = [_with_lines(files, name, source), *external]
     if extra:
         registers = mod.system_lib and mod.target.kind.name != "c"
         objects = library_objects(extra, registers=registers, prefix=prefix or mod.prefix)
@@ -174,6 +175,7 @@ def _add_operators(files: dict[str, bytes], name: str, mod: Module, several: boo
     if source.archive is not None and not prefix:
         _add_source(files, name, {n: data.decode() for n, data in source.archive().items()})
     else:
+        source = _with_lines(files, name, source)
         _add_objects(files, name, library_objects([source], registers=source.system_lib, prefix=prefix))
     return {
         "memory": memory, "target": [str(t) for t in programs], "executors": [], "style": "operator",
@@ -193,6 +195,14 @@ def _add_source(files: dict[str, bytes], name: str, texts: Mapping[str, str]) ->
         if file.startswith("include/"):
             files[f"{HOST}/{file}"] = text.encode()
     files[f"{HOST}/src/flags"] = texts["flags"].encode()
+
+
+def _with_lines(files: dict[str, bytes], name: str, source: ModuleSource) -> ModuleSource:
+    """A source whose objects for boards have the lines of their programs, which are added as NAME_lib0.tir, NAME_lib1.tir, ..."""
+    source, texts = source.with_lines(lambda number: f"{sanitize_name(name)}_lib{number}.tir")
+    for number, text in enumerate(texts):
+        files[f"{HOST}/src/{sanitize_name(name)}_lib{number}.tir"] = text.encode()
+    return source
 
 
 def _add_objects(files: dict[str, bytes], name: str, objects: Mapping[str, bytes]) -> None:

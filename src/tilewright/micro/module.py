@@ -208,7 +208,7 @@ def create_micro_mod(c_mod: Any, config: Any = None) -> MicroModule:
         text = c_mod.get_source("c")
         module.image.sources = {p.name: text for p in module.image.places if p.is_function}
     lined = c_mod.source.lined
-    module.image.lined = None if lined is None else lambda name: lined()
+    module.image.lined = None if lined is None else lambda symbol: lined(lambda number: symbol)[0]
     return module
 
 
@@ -250,7 +250,7 @@ def _model(session: DebugSession, lib: ExecutorFactoryModule) -> MicroModule:
             text = lib.kernel_source(kernel["name"], "c")
             image.sources |= {kernel["symbol"]: text, f"{kernel['symbol']}_impl": text}
     kernels_of = {symbol: k["name"] for k in facts["kernels"] for symbol in (k["symbol"], f"{k['symbol']}.impl")}
-    image.lined = lambda symbol: lib.texts.lined(kernels_of[symbol]) if symbol in kernels_of else None
+    image.lined = lambda symbol: lib.texts.lined(kernels_of[symbol], symbol) if symbol in kernels_of else None
     return MicroModule(session, image, functions, facts)
 
 

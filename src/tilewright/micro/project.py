@@ -73,10 +73,11 @@ class ProjectTransport(Transport):
 def _line(folder: Path, lines: bytes, address: int) -> str:
     """The line of source of an address of a project's firmware, with its place; "" where that is not known."""
     path, number = source_place(lines, address) or ("", 0)
-    source = folder / path
-    if not path or not source.is_file():
+    # Texts of objects are named without their folder.
+    path = next((p for p in (path, f"model/{path}") if p and (folder / p).is_file()), "")
+    if not path:
         return ""
-    text = source.read_text(errors="replace").splitlines()
+    text = (folder / path).read_text(errors="replace").splitlines()
     return f"{path}:{number}: {text[number - 1].strip()}" if number <= len(text) else f"{path}:{number}"
 
 

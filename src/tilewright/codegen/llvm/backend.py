@@ -58,10 +58,10 @@ class LLVM(BackEnd):
         lines += ["define internal void @register() {", *calls, "  ret void", "}"]
         return Code("\n".join(lines) + "\n" + at_start("register", target.triple, target.cpu.pointer_bits // 8))
 
-    def lined(self, mod: IRModule, target: Target) -> tuple[str, bytes]:
+    def lined(self, mod: IRModule, target: Target, file: str) -> tuple[str, bytes]:
         from tilewright.codegen.llvm.build import lined
 
-        return lined(mod, target, self.emit(mod, target).effort)
+        return lined(mod, target, self.emit(mod, target).effort, file)
 
     def compile(self, code: Code, target: Target) -> bytes:
         return compile_object(code.text, target, code.effort)

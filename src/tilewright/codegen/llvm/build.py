@@ -66,11 +66,12 @@ def unfit(target: Target) -> str:
     return f"the system does not let this process have tile registers (AMX): {refused}" if refused else why
 
 
-def lined(mod: IRModule, target: Target, level: int, imports: Sequence[str] = ()) -> tuple[str, bytes]:
-    """(a module as text, the object of it with the lines of this text). Its code is that of an object without lines."""
+def lined(mod: IRModule, target: Target, level: int, file: str, imports: Sequence[str] = ()) -> tuple[str, bytes]:
+    """(a module as text, the object of it with the lines of this text, whose name is `file`). Its code is that of an object without
+    lines."""
     printed = print_script(mod)
     lines = kept(printed.line_of)
-    return printed.text, compile_object(with_locations(emit_module(mod, target, lines)), target, level, imports)
+    return printed.text, compile_object(with_locations(emit_module(mod, target, lines), file), target, level, imports)
 
 
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
@@ -98,6 +99,6 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = why_not
     if is_bare(target.triple):
-        source.lined = lambda: lined(mod, target, level, imports)
+        source.lined = lambda name: [lined(mod, target, level, name(0), imports)]
     loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None
     return Module.from_symbols(loaded.symbols if loaded else {}, loaded, source)

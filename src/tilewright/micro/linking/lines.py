@@ -79,7 +79,7 @@ class _Program:
     def rows(self) -> list[Row]:
         """The rows of the program."""
         found: list[Row] = []
-        address, line, file = 0, 1, 1
+        begun, address, line, file = 0, 0, 1, 1
 
         def add() -> None:
             # Line 0 marks code that belongs to no single line; the row before it tells a line near it.
@@ -103,7 +103,10 @@ class _Program:
                     (address,) = struct.unpack_from("<I", self.data, self.at + 1)
                 elif kind == _END_SEQUENCE:
                     found.append(Row(address, 0, 0))
-                    address, line, file = 0, 1, 1
+                    if found[begun].address == 0:
+                        # Linkers give this address to functions that they leave out; on boards vectors lie there.
+                        del found[begun:]
+                    begun, address, line, file = len(found), 0, 1, 1
                 self.at = following
             elif opcode == _COPY:
                 add()

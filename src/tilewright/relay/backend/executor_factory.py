@@ -24,6 +24,7 @@ from tilewright.runtime.linking.symbols import CONSTANTS, CONTEXT, METADATA
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 from tilewright.target import Target
+from tilewright.target.triples import is_bare
 
 if TYPE_CHECKING:
     from tilewright.relay.backend.kernels.kernel import Kernel
@@ -99,12 +100,12 @@ class KernelSources:
                 return str(machine_code.lowered(machine_code.scheduled(kernel.func, target, kernel.plan), target))
             return back_end_of(target).text(machine_code.kernel_code(kernel, target), target, kind)
 
-    def lined(self, name: str) -> tuple[str, bytes] | None:
+    def lined(self, name: str, file: str) -> tuple[str, bytes] | None:
         """As `BackEnd.lined`, of one kernel; None where it has no lines."""
         kernel, target = self.kernels[name], self.targets.get(name, self.target)
         with target:
             lowered = machine_code.lowered(machine_code.scheduled(kernel.func, target, kernel.plan), target)
-            return back_end_of(target).lined(lowered, target)
+            return back_end_of(target).lined(lowered, target, file)
 
 
 class ExecutorFactoryModule:
@@ -286,11 +287,18 @@ class ExecutorFactoryModule:
         source.system_lib, source.prefix = self.system_lib, self.prefix
         source.registration = functools.partial(registration_object, host_target(self.target))
         source.looked_up = self.symbols
+        if is_bare(self.target.triple):
+            source.lined = self._lined
         if whole and back_end.writes_models:
             source.archive = self._archive
         if not back_end.linkable:
             source.hold(lambda: back_end.held(self.objects, self._exports))
         return source
+
+    def _lined(self, name: Callable[[int], str]) -> list[tuple[str, bytes]]:
+        """As `ModuleSource.lined`: the objects of kernels come first."""
+        made = [self.texts.lined(kernel, name(number)) for number, kernel in enumerate(self.texts.kernels)]
+        return [found for found in made if found is not None]
 
     @property
     def _exports(self) -> list[str]:

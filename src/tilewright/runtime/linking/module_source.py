@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,8 +63,16 @@ class ModuleSource:
         self.binary: Callable[[], bytes] | None = None
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<binary_kind>` makes it again."""
         self._binary_kind = ""
-        self.lined: Callable[[], tuple[str, bytes]] | None = None
-        """Makes the program as text and its object again, with the lines of this text; None where no machine asks for them."""
+        self.lined: Callable[[Callable[[int], str]], Sequence[tuple[str, bytes]]] | None = None
+        """Makes the first objects again, each with the lines of its program as text, which it gives, too; None where no machine asks for
+        them. It takes the name of the text of each."""
+
+    def with_lines(self, name: Callable[[int], str]) -> tuple[ModuleSource, list[str]]:
+        """(the same with objects that have the lines of their programs, these as texts). name: of the text of each."""
+        made = list(self.lined(name)) if self.lined is not None else []
+        source, objects = copy.copy(self), self.objects
+        source._objects = [*[data for _, data in made], *objects[len(made) : len(objects) - len(self.beside)]]
+        return source, [text for text, _ in made]
 
     def hold_as(self, kind: str, data: Callable[[], bytes]) -> None:
         """Keeps bytes in libraries, of which `runtime.module.loadbinary_<kind>` makes the module again."""

@@ -18,7 +18,7 @@ _UNIT = """!llvm.dbg.cu = !{{!{0}}}
 !{0} = distinct !DICompileUnit(language: DW_LANG_C99, file: !{3}, isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)
 !{1} = !{{i32 2, !"Debug Info Version", i32 3}}
 !{2} = !{{i32 7, !"Dwarf Version", i32 4}}
-!{3} = !DIFile(filename: "program.py", directory: "")
+!{3} = !DIFile(filename: "{file}", directory: "")
 !{4} = !DISubroutineType(types: !{{null}})"""
 
 
@@ -31,10 +31,10 @@ def mark_lines(scopes: Iterable[Scope], lengths: Iterable[int], line: int) -> No
         ]
 
 
-def with_locations(text: str) -> str:
-    """The text of a module with a location for each instruction of functions that have marks."""
+def with_locations(text: str, file: str) -> str:
+    """The text of a module with a location for each instruction of functions that have marks. file: the name of what the lines are of."""
     first = 1 + max([int(n) for n in re.findall(r"^!(\d+) =", text, re.MULTILINE)], default=-1)
-    nodes = [_UNIT.format(*range(first, first + 5))]
+    nodes = [_UNIT.format(*range(first, first + 5), file=file)]
     numbers: dict[str, int] = {}
 
     def node(content: str) -> int:
