@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import struct
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,15 @@ def test_by_the_compiler_of_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_machines_as_zig_names_them(triple: str, target: str, cpu: str | None) -> None:
     assert (zig_target(triple), zig_cpu(triple)) == (target, cpu)
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m33", "cortex-m35p", "cortex-m85"])
+def test_zig_has_the_features_of_processors(cpu: str, tmp_path: Path) -> None:
+    source = tmp_path / "dsp.c"
+    source.write_text("#ifndef __ARM_FEATURE_DSP\n#error no DSP extension\n#endif\nint x;\n")
+    machine = ["-target", "thumb-freestanding-eabi", f"-mcpu={zig_cpu('thumbv8m.main-unknown-none-eabi', cpu)}"]
+    files = ["-c", str(source), "-o", str(tmp_path / "dsp.o")]
+    subprocess.run([sys.executable, "-m", "ziglang", "cc", *machine, *files], check=True)
 
 
 def test_the_compiler_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

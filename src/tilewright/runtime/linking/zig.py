@@ -27,6 +27,8 @@ _UNITS = {
 """Units for floats of the versions that may come without, where the triple says that floats are passed in their registers."""
 _UNITS_OF_CPUS = {"cortex_m7": "fp_armv8d16", "cortex_m55": "fp_armv8d16+mve_fp", "cortex_m85": "fp_armv8d16+mve_fp"}
 """Those of CPUs that have more than their version."""
+_LEFT_OUT = {"cortex_m33": "dsp", "cortex_m35p": "dsp"}
+"""Features of CPUs that zig's table of them leaves out."""
 
 
 def zig_target(triple: str) -> str:
@@ -51,7 +53,8 @@ def zig_cpu(triple: str, cpu: str | None = None) -> str | None:
     found = re.fullmatch(r"(?:arm|thumb)(?:v([\da-z.]+))?", head)
     if found is not None and (version := _VERSIONS.get(found[1] or "")) is not None:
         unit = _UNITS_OF_CPUS.get(named or "", _UNITS.get(version)) if parts and parts[-1].endswith("hf") else None
-        return (named or f"generic+v{version}") + (f"+{unit}" if unit else "")
+        more = [feature for feature in (unit, _LEFT_OUT.get(named or "")) if feature is not None]
+        return "+".join([named or f"generic+v{version}", *more])
     if named is None and head.startswith("riscv") and not any([p.startswith(("linux", "android")) for p in parts]):
         return f"generic_rv{head[5:7]}"
     return named
