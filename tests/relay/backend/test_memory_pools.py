@@ -10,6 +10,7 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.node import load_json, save_json, structural_equal
+from tilewright.relay.backend.planning.constants import ConstantPool
 
 
 def workspace(*pools: tuple[str, int]) -> tvm.WorkspaceMemoryPools:
@@ -69,3 +70,26 @@ def test_pools_are_nodes() -> None:
     )
     info = tvm.ir.ConstantInfo("w", 0, tvm.nd.array(np.ones(2, "float32")))
     assert tvm.ConstantPoolInfo("rom", [], [info]).constant_info_array[0].name_hint == "w"
+
+
+def test_small_constants_of_boards_come_first() -> None:
+    """The bytes of one may be those of another type; what lies in the memories of several devices stays where it is."""
+    arrays = [
+        np.arange(300, dtype="int32"),
+        np.array([7, 1], "int32"),
+        np.array([7, 1], "uint32"),
+        np.array([9], "int32"),
+    ]
+    pool = ConstantPool(8)
+    assert [pool.add(a) for a in arrays] == [0, 1, 2, 3] and pool.bytes == 1224
+    pool.arrange()
+    assert pool.offsets == [16, 8, 8, 0] and pool.bytes == 1216
+    blob = pool.blob()
+    for array, offset in zip(arrays, pool.offsets, strict=True):
+        np.testing.assert_array_equal(blob[offset : offset + array.nbytes].view(array.dtype), array)
+    apart = ConstantPool(8)
+    for home, array in enumerate(arrays):
+        apart.add(array, home)
+    before = [*apart.offsets]
+    apart.arrange()
+    assert apart.offsets == before

@@ -98,6 +98,29 @@ def test_dense_layers() -> None:
     np.testing.assert_array_equal(run_function(mod["main"], [data], mod), data.astype("int32") @ w.T.astype("int32"))
 
 
+def test_dense_layers_of_tflite() -> None:
+    """The product is rounded once: what high_product rounded is taken back by the bit that it lost."""
+    random, c = np.random.default_rng(3), relay.const
+    x, w = relay.var("x", shape=(1, 64), dtype="int8"), random.integers(-127, 128, (16, 64)).astype("int8")
+    y = relay.nn.dense(x, c(w), out_dtype="int32") + c(random.integers(-99999, 99999, 16).astype("int32"))
+    q = c(np.array([1518500249], "int32"))
+    lost = relay.cast(y, "uint32") * c(np.array([1518500249], "uint32"))
+    up = relay.bitwise_and(relay.right_shift(lost, c(np.uint32(30))), c(np.uint32(1)))
+    floor = relay.high_product(y, q) - relay.cast(up, "int32")
+    halved = relay.right_shift(floor, c(np.array([7], "int32")))
+    whole = relay.right_shift(halved + c(np.int32(1)), c(np.int32(1))) + c(np.int32(-128))
+    body = relay.cast(relay.clip(whole, -128.0, 127.0), "int8")
+    before, after = rewritten(body, M0), rewritten(body)
+    assert names(after) == [
+        "nn.contrib_dense_pairs", "left_shift", "add", "high_product", "cast", "multiply", "right_shift", "cast", "subtract",
+        "right_shift", "add", "right_shift", "clip", "cast",
+    ]  # fmt: skip
+    for seed in range(9):
+        x = np.random.default_rng(seed).integers(-128, 128, (1, 64)).astype("int8")
+        wanted, found = (run_function(m["main"], [x], m) for m in (before, after))
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_sums_that_would_overflow_are_not_doubled() -> None:
     x = relay.var("x", shape=(1, 4), dtype="int8")
     y = relay.nn.dense(x, relay.const(np.ones((2, 4), "int8")), out_dtype="int32")

@@ -17,6 +17,9 @@ Array = np.ndarray
 PARALLEL_BYTES = 1 << 24
 """The fewest bytes of constants that two threads copy."""
 
+SMALL = 256
+"""The most bytes of an array that is looked for among arrays of other types."""
+
 
 class ConstantPool:
     """The arrays, and their offsets (multiples of `alignment`) in the array of `bytes` bytes."""
@@ -43,6 +46,19 @@ class ConstantPool:
             self.homes.append(home)
             self.bytes += align(value.nbytes, self.alignment)
         return index
+
+    def arrange(self) -> None:
+        """Places small arrays first, where they are near the beginning, so that their addresses take less code; of small ones with the same
+        bytes, one is stored. Arrays of several devices stay where they are."""
+        if len({*self.homes}) > 1:
+            return
+        self.bytes, known = 0, dict[bytes, int]()
+        for index in sorted(range(len(self.arrays)), key=lambda i: self.arrays[i].nbytes):
+            size = self.arrays[index].nbytes
+            offset = known.setdefault(self.arrays[index].tobytes(), self.bytes) if size <= SMALL else self.bytes
+            self.offsets[index] = offset
+            if offset == self.bytes:
+                self.bytes += align(size, self.alignment)
 
     def move(self, constant: Constant, index: int) -> None:
         """Makes a constant read its values from the array of all constants once it exists, which frees the constant's own memory."""

@@ -169,6 +169,8 @@ class _Planner:
             self.visit(node)
         self.write_results()
         self.plan.arena_bytes = [plan(s) for s in self.storages]
+        if self.plan.alignment < DATA_ALIGNMENT:
+            self.plan.constants.arrange()
         known = self.compilers.compilers if isinstance(self.compilers, DeviceCompilers) else [self.compilers]
         for compiler in known:
             self.plan.kernel_targets.update({k.name: compiler.target for k in compiler.kernels.values()})

@@ -10,14 +10,15 @@ convolution, which reads it instead of a copy.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilewright.ir import Op
+from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import Pass
 from tilewright.relay.cards.card import constructor
-from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.arithmetic.numbers import high_product
 from tilewright.relay.op.convolution import conv
 from tilewright.relay.op.convolution.windows import pads
@@ -31,8 +32,9 @@ BYTES = ("int8", "int8", "int32")
 PRODUCTS = ("nn.contrib_conv2d_pairs", "nn.contrib_dense_pairs", "nn.contrib_depthwise_conv2d_pairs")
 
 
-def products_of_pairs(call: Call) -> Expr | None:
-    """The packed form of a product of bytes by constants; None for other calls, and on other targets."""
+def products_of_pairs(twice: dict[Expr, Expr], call: Call) -> Expr | None:
+    """The packed form of a product of bytes by constants; None for other calls, and on other targets. twice: what was doubled, so that
+    both parts of a rounded product read the same."""
     group = group_of(Target.current(True))
     if not group:
         return None
@@ -41,7 +43,9 @@ def products_of_pairs(call: Call) -> Expr | None:
     if is_op(call, "nn.dense"):
         return _dense(call, group)
     if is_op(call, "high_product"):
-        return _doubled(call)
+        return _doubled(call, twice)
+    if is_op(call, "bitwise_and"):
+        return _lost_bit(call, twice)
     return (_joined(call) or _rounded(call)) if is_op(call, "add") else None
 
 
@@ -116,7 +120,7 @@ def _joined(call: Call) -> Expr | None:
     return constructor("add")(inner.args[0], const(np.asarray(total, np.int32)), span=call.span)
 
 
-def _doubled(call: Call) -> Expr | None:
+def _doubled(call: Call, twice: dict[Expr, Expr]) -> Expr | None:
     """round(y * q / 2**31) as round(2 * y * q / 2**32), for numbers y too small to overflow."""
     y, factors = call.args
     if card_of(call, high_product).places != 31:
@@ -124,18 +128,43 @@ def _doubled(call: Call) -> Expr | None:
     largest = _bound(y)
     if largest is None or largest >= 1 << 30:
         return None
-    return constructor("high_product")(_twice(y), factors, places=32, span=call.span)
+    return constructor("high_product")(_twice(y, twice), factors, places=32, span=call.span)
 
 
-def _twice(y: Expr) -> Expr:
-    """2 * y, where the constant of a sum or of a shift takes the factor."""
+def _lost_bit(call: Call, twice: dict[Expr, Expr]) -> Expr | None:
+    """((y * q) >> 30) & 1 of uint32 as (2 * y * q) >> 31, for numbers y too small to overflow: `_doubled` computes 2 * y, too."""
+    moved, one = call.args
+    if not _is_one(one) or not isinstance(moved, Call) or not is_op(moved, "right_shift"):
+        return None
+    product, places = moved.args[0], constant_of(moved.args[1])
+    if places is None or places.dtype != np.uint32 or places.size != 1 or int(places.reshape(())) != 30:
+        return None
+    if not isinstance(product, Call) or not is_op(product, "multiply"):
+        return None
+    y = product.args[0]
+    if not isinstance(y, Call) or not is_op(y, "cast") or str(tensor_of(y.args[0]).dtype) != "int32":
+        return None
+    largest = _bound(y.args[0])
+    if largest is None or largest >= 1 << 30:
+        return None
+    doubled = constructor("cast")(_twice(y.args[0], twice), dtype="uint32")
+    return constructor("right_shift")(constructor("multiply")(doubled, product.args[1]), const(np.uint32(31)))
+
+
+def _twice(y: Expr, known: dict[Expr, Expr]) -> Expr:
+    """2 * y, where the constant of a sum or of a shift takes the factor. known: what was doubled before, and is again."""
+    if y not in known:
+        known[y] = _times_two(y, known)
+    return known[y]
+
+
+def _times_two(y: Expr, known: dict[Expr, Expr]) -> Expr:
     number = constant_of(y.args[1]) if isinstance(y, Call) and len(y.args) == 2 else None
     if isinstance(y, Call) and number is not None and number.dtype == np.int32:
         if is_op(y, "left_shift"):
             return constructor("left_shift")(y.args[0], const(np.asarray(number + 1, np.int32)))
-        if is_op(y, "add") and not is_op(y.args[0], "nn.contrib_dense_pairs"):
-            # Dense layers also read the sum itself, and so the number.
-            return constructor("add")(_twice(y.args[0]), const(np.asarray(2 * number, np.int32)))
+        if is_op(y, "add"):
+            return constructor("add")(_twice(y.args[0], known), const(np.asarray(2 * number, np.int32)))
     return constructor("left_shift")(y, const(np.int32(1)))
 
 
@@ -188,7 +217,7 @@ def _rounded(call: Call) -> Expr | None:
 
 
 def _most(e: Expr) -> int | None:
-    """A bound of the absolute values of high products of 32 places, of what they are shifted to the right, and of sums of these and
+    """A bound of the absolute values of high products of 32 places, of int32 that is shifted to the right, and of sums of these and
     constants; None for others."""
     value = constant_of(e)
     if value is not None:
@@ -197,14 +226,13 @@ def _most(e: Expr) -> int | None:
         return None
     if is_op(e, "high_product"):
         return 1 << 30 if card_of(e, high_product).places == 32 else None
-    bounds = [_most(a) for a in e.args[: 1 if is_op(e, "right_shift") else 2]]
+    if is_op(e, "right_shift"):
+        places, moved = constant_of(e.args[1]), _most(e.args[0])
+        least = max(int(places.min(initial=31)), 0) if places is not None else 0
+        return moved if moved is None and least == 0 else ((1 << 31 if moved is None else moved) >> least) + 1
+    bounds = [_most(a) for a in e.args[:2]] if is_op(e, "add") else [None]
     known = [b for b in bounds if b is not None]
-    if len(known) < len(bounds) or not is_op(e, "right_shift", "add"):
-        return None
-    if is_op(e, "add"):
-        return sum(known)
-    places = constant_of(e.args[1])
-    return known[0] if places is None or places.size == 0 else (known[0] >> max(int(places.min()), 0)) + 1
+    return sum(known) if len(known) == len(bounds) else None
 
 
 def _is_one(e: Expr) -> bool:
@@ -217,7 +245,11 @@ def ProductsOfPairs() -> Pass:
     extension and without vectors, or of vectors of 16 bytes, on those with Helium (without depthwise convolutions). Constants that are
     added to their sums become one.
     """
-    return typed_pass("ProductsOfPairs", 2, lambda f, mod: rewrite_calls(f, products_of_pairs), (), ("packed_weights",))
+
+    def run(func: Function, mod: IRModule) -> Function:
+        return rewrite_calls(func, partial(products_of_pairs, {}))
+
+    return typed_pass("ProductsOfPairs", 2, run, (), ("packed_weights",))
 
 
 __all__ = ["BYTES", "PRODUCTS", "ProductsOfPairs"]
