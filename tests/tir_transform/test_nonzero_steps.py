@@ -137,3 +137,83 @@ def test_annotations_that_do_not_fit(mark: Any, text: str) -> None:
     sch = scheduled(convolution(6, 3, 1, 1, 1, 1), 2, mark)
     with pytest.raises(TVMError, match="KeepNonzeroSteps: .* of loop k: .*" + text):
         KeepNonzeroSteps()(sch.mod)
+
+
+def in_place(kernel: int, before: int, largest: bool = False, outside: float = 0.0) -> PrimFunc:
+    """Windows over six elements, which are padded without a copy: sums of products, or the largest elements."""
+    x, w = te.placeholder((6,), name="x"), te.placeholder((kernel,), name="w")
+    k: Any = te.reduce_axis((0, kernel), "k")
+
+    def window(i: Any) -> Any:
+        at = i + k - before
+        element = te.if_then_else(te.all(at >= 0, at < 6), x[at], te.const(outside))
+        return te.max(element, k) if largest else te.sum(element * w[k], k)
+
+    return te.create_prim_func([x, w, te.compute((6,), window, name="sums")])
+
+
+def with_tests(func: PrimFunc, axes: Any, unroll: bool = False) -> Schedule:
+    sch = Schedule(func)
+    i, k = sch.get_loops("sums")
+    sch.decompose_reduction("sums", k)
+    sch.annotate(sch.get_block("sums_update"), "nonzero_steps", axes)
+    if unroll:
+        sch.unroll(k)
+        sch.unroll(i)
+    return sch
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+@pytest.mark.parametrize("largest", [False, True])
+def test_blocks_test_what_they_accumulate(largest: bool, unroll: bool) -> None:
+    func = in_place(5, 2, largest, -3.4028234663852886e38 if largest else 0.0)
+    sch = with_tests(func, [0, 1], unroll)
+    x, w = np.array([3, -1, 4, -1, 5, -9], "float32"), np.array([1, 2, 0, -1, 3], "float32")
+    expected, found = np.zeros(6, "float32"), np.ones(6, "float32")
+    interp.run(func, [x, w, expected])
+    cut = shortened(sch.mod)
+    assert "nonzero_steps" not in str(cut) and "if_then_else" not in str(cut)
+    interp.run(cut, [x, w, found])
+    np.testing.assert_array_equal(found, expected)
+    native = [tvm.nd.array(a) for a in (x, w, np.ones(6, "float32"))]
+    tvm.build(sch.mod, target="llvm")(*native)
+    np.testing.assert_array_equal(native[2].numpy(), expected)
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_blocks_test_what_they_read_of_padded_copies(unroll: bool) -> None:
+    func = convolution(6, 5, 2, 2, 1, 1)
+    sch = with_tests(func, [["padded", 0, 2, 7]], unroll)
+    x, w = np.array([3, -1, 4, -1, 5, -9], "float32"), np.array([1, 2, 0, -1, 3], "float32")
+    expected, found = np.zeros(6, "float32"), np.ones(6, "float32")
+    interp.run(func, [x, w, expected])
+    cut = shortened(tvm.script.from_source(sch.mod.script()))
+    assert "if v_i + v_k >= 2 and v_i + v_k <= 7" in str(cut)
+    interp.run(cut, [x, w, found])
+    np.testing.assert_array_equal(found, expected)
+    native = [tvm.nd.array(a) for a in (x, w, np.ones(6, "float32"))]
+    tvm.build(sch.mod, target="llvm")(*native)
+    np.testing.assert_array_equal(native[2].numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("marks", "text"),
+    [
+        (3, "must be a list, but is 3"),
+        ([["padded", 0, 1]], "must hold a buffer's name, a dimension, and the first and last index there"),
+        ([["other", 0, 1, 6]], "must read one element of 'other'"),
+    ],
+)
+def test_marks_of_blocks_that_do_not_fit(marks: Any, text: str) -> None:
+    with pytest.raises(TVMError, match="KeepNonzeroSteps: .* of block sums_update: it " + text):
+        KeepNonzeroSteps()(with_tests(convolution(6, 3, 1, 1, 1, 1), marks).mod)
+
+
+def test_a_test_of_other_axes_stays_in_the_product() -> None:
+    assert "if_then_else" in str(shortened(with_tests(in_place(5, 2), [1]).mod))
+
+
+@pytest.mark.parametrize("func", [in_place(3, 1, outside=1.0), in_place(3, 1, True), convolution(6, 3, 1, 1, 1, 1)])
+def test_blocks_that_accumulate_something_outside_are_refused(func: PrimFunc) -> None:
+    with pytest.raises(TVMError, match="of block sums_update: it must accumulate products or extremes of one element"):
+        KeepNonzeroSteps()(with_tests(func, [0, 1]).mod)

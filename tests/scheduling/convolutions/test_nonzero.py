@@ -50,6 +50,24 @@ def test_marked_where_whole_tiles_read_zeros(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(("size", "kernel", "pad"), [(7, 3, 1), (3, 3, 1), (6, 5, 2)])
+def test_products_of_tiles_that_have_all_columns(size: int, kernel: int, pad: int) -> None:
+    func, plan = blocked(TARGETS["avx512"], size, kernel, pad, {})
+    (key,) = [k for k in plan.values() if k.endswith(".zeros.v_kw")]
+    assert plan.values()[key] == "skip"
+    x = np.random.default_rng(0).integers(-4, 5, (1, 2, size, size, 16)).astype("float32")
+    w = np.random.default_rng(1).integers(-4, 5, (2, 2, kernel, kernel, 16, 16)).astype("float32")
+    cut = KeepNonzeroSteps()(tvm.IRModule.from_expr(func))
+    # Each place of a line reads only columns of the image.
+    assert "if v_xx + v_kw >=" in str(cut)
+    (body,) = cut.functions.values()
+    assert isinstance(body, PrimFunc)
+    found, expected = (np.zeros((1, 2, size, size, 16), "float32") for _ in range(2))
+    interp.run(body, [x, w, found])
+    interp.run(blocked(TARGETS["avx512"], size, kernel, pad, {key: "add"})[0], [x, w, expected])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_added_where_little_is_left_out_or_weights_need_the_cache() -> None:
     _, plan = blocked(TARGETS["avx512"], 112, 3, 1, {})
     assert [v for k, v in plan.values().items() if ".zeros." in k] == ["add"]

@@ -67,7 +67,8 @@ def test_depthwise(shape: tuple[int, ...], kernel: int, stride: int, pad: int, d
 def test_columns_that_no_tile_divides_end_in_a_narrower_one() -> None:
     inputs, out = depthwise((1, 2, 9, 31, 16), 3, 1, 1, "float32")
     target = Target("llvm -mcpu=skylake-avx512")
-    script = lower(schedule_kernel(te.create_prim_func([*inputs, out]), target)).script()
+    plan = KernelPlan(target, {"depthwise_conv2d_NCHWc.zeros": "add"})
+    script = lower(schedule_kernel(te.create_prim_func([*inputs, out]), target, plan)).script()
     assert "T.unroll(21)" in script and "T.unroll(10)" in script and "if " not in script.replace("if_then_else", "")
 
 
@@ -84,10 +85,49 @@ def test_padding_is_computed_in_the_loop_over_bands() -> None:
 def test_loads_outside_of_the_input_have_other_addresses(cpu: str) -> None:
     inputs, out = depthwise((1, 4, 56, 56, 16), 3, 1, 1, "float32")
     target = Target(f"llvm -mcpu={cpu}")
-    func = schedule_kernel(te.create_prim_func([*inputs, out]), target)
+    plan = KernelPlan(target, {"depthwise_conv2d_NCHWc.zeros": "add"})
+    func = schedule_kernel(te.create_prim_func([*inputs, out]), target, plan)
     assert "data_pad" not in func.script()
     text = emit_module(lower(func), target)
     assert ", ptr @" in text and "select i1" in text and "llvm.masked.load" not in text
+
+
+@pytest.mark.parametrize("zeros", ["add", "rows", "columns"])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "pad"),
+    [
+        ((1, 2, 7, 7, 16), 5, 1, 2),
+        ((1, 1, 9, 31, 16), 3, 1, 1),
+        ((1, 1, 5, 40, 16), 3, 2, 2),
+        ((1, 1, 3, 4, 8), 9, 1, 6),
+    ],
+)
+def test_padding_is_left_out(zeros: str, shape: tuple[int, ...], kernel: int, stride: int, pad: int) -> None:
+    target = Target("llvm")
+    plan = KernelPlan(target, {"depthwise_conv2d_NCHWc.zeros": zeros})
+    with plan:
+        inputs, out = depthwise(shape, kernel, stride, pad, "float32")
+    func = schedule_kernel(te.create_prim_func([*inputs, out]), target, plan)
+    lowered = lower(func)
+    assert ("if_then_else" in lowered.script()) == (zeros != "columns")
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-9, 9, [int(d) for d in t.shape]).astype("float32") for t in inputs)
+    want = reference(x, w, stride, pad)
+    found = np.ones(want.shape, "float32")
+    run(func, [x, w, found])
+    np.testing.assert_array_equal(found, want)
+    made = tvm.nd.array(np.ones(want.shape, "float32"))
+    tvm.build(func, target=target)(tvm.nd.array(x), tvm.nd.array(w), made)
+    np.testing.assert_array_equal(made.numpy(), want)
+
+
+def test_columns_are_left_out_where_few_tiles_have_them() -> None:
+    for columns, expected in ((14, "columns"), (56, "columns"), (112, "rows")):
+        plan = KernelPlan(Target("llvm -mcpu=skylake-avx512"))
+        with plan:
+            inputs, out = depthwise((1, 1, 9, columns, 16), 3, 1, 1, "float32")
+        schedule_kernel(te.create_prim_func([*inputs, out]), plan.target, plan)
+        assert plan.values()["depthwise_conv2d_NCHWc.zeros"] == expected
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tilewright.scheduling.cost import MAX_COLUMNS, MAX_ROWS, divisors, image_ti
 from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
-from tilewright.scheduling.cpu.nonzero import mark_nonzero_steps
+from tilewright.scheduling.cpu.nonzero import mark_nonzero_steps, unroll_nonzero_products
 from tilewright.scheduling.cpu.prefetch import mark_epilogue_prefetch, mark_panel_prefetch
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import DotProduct
@@ -29,6 +29,7 @@ from tilewright.target.core import Core
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir import BufferRegion, IterVar
 from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.tir.transform.block.nonzero_steps import NONZERO
 from tilewright.topi.stages import LANE_SUMS, OWN_DATA, TILE_COLUMNS, TILE_ROWS
 from tilewright.topi.utils import ceil_div
 
@@ -209,13 +210,25 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if folds:
         sch.set_scope(block.rv, 0, "local")
     elements = nest.tile.columns * facts.lanes * steps.iterations * (facts.dot.group if facts.dot is not None else 1)
-    mark_nonzero_steps(
-        view, block, dict(zip(block.reduction, steps.outer, strict=False)), nest.tile.of(axes.row_axes),
-        elements * block.operands[-1].buffer.dtype.bytes,
-    )  # fmt: skip
+    marks = leave_out_zeros(view, block, nest.tile, steps, axes, elements * block.operands[-1].buffer.dtype.bytes)
     run_in_threads(view, block, shared, facts.work, target)
+    update = sch.get(block.rv).name_hint
     if facts.dot is not None:
         sch.tensorize(vector, facts.dot.local)
+        update += "_o"
+    if marks:
+        sch.annotate(sch.get_block(update), NONZERO, marks)
+
+
+def leave_out_zeros(
+    view: KernelView, block: BlockView, tile: _Tile, steps: _Steps, axes: _Axes, weights: int
+) -> list[list[str | int]]:
+    """Leave out products of padded zeros, within tiles and in whole steps. weights: bytes of the weights of a tile. Returns the marks of
+    the block that multiplies."""
+    loops, tiles = dict(zip(block.reduction, steps.outer, strict=False)), tile.of(axes.row_axes)
+    marks = unroll_nonzero_products(view, block, loops, tiles, tile.registers * extent_of(view.sch.get(steps.unrolled)))
+    mark_nonzero_steps(view, block, {a: loop for a, loop in loops.items() if a not in marks}, tiles, weights)
+    return list(marks.values())
 
 
 def split_vectors(sch: Schedule, axes: _Axes, facts: _Facts) -> tuple[LoopRV, LoopRV, int]:
