@@ -10,6 +10,7 @@ parallel tile:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -19,7 +20,13 @@ from tilewright.scheduling.cost import MAX_COLUMNS, MAX_ROWS, divisors, image_ti
 from tilewright.scheduling.cpu.dot_products import dot_product_of
 from tilewright.scheduling.cpu.epilogue import attach_epilogue, attach_folds, attach_own_data, vectorize_tile
 from tilewright.scheduling.cpu.injective import vector_width
-from tilewright.scheduling.cpu.nonzero import mark_nonzero_steps, unroll_nonzero_products
+from tilewright.scheduling.cpu.nonzero import (
+    MOST_UNROLLED,
+    Mark,
+    mark_nonzero_steps,
+    nonzero_products,
+    unroll_nonzero_products,
+)
 from tilewright.scheduling.cpu.prefetch import mark_epilogue_prefetch, mark_panel_prefetch
 from tilewright.scheduling.cpu.sharing import most_even, parallelize, useful_threads
 from tilewright.scheduling.instructions import DotProduct
@@ -172,7 +179,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if facts.packed is None and weights is not None and single(sch, around):
         blocks = sch.get(nest.column).extent
         panels = blocks.value if isinstance(blocks, IntImm) else 0
-    steps = split_reduction(view, block, axes, nest.tile, cpu.core)
+    zeros = nonzero_products(view, block, nest.tile.of(axes.row_axes))
+    steps = split_reduction(view, block, axes, nest.tile, cpu.core, zeros)
     sch.reorder(*nest.outer, *steps.outer, steps.last, steps.unrolled, *nest.inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
     crowded = nest.tile.registers > cpu.vector_registers // 2
@@ -210,7 +218,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if folds:
         sch.set_scope(block.rv, 0, "local")
     elements = nest.tile.columns * facts.lanes * steps.iterations * (facts.dot.group if facts.dot is not None else 1)
-    marks = leave_out_zeros(view, block, nest.tile, steps, axes, elements * block.operands[-1].buffer.dtype.bytes)
+    weights_read = elements * block.operands[-1].buffer.dtype.bytes
+    marks = leave_out_zeros(view, block, nest.tile.of(axes.row_axes), steps, zeros, nest.tile.registers, weights_read)
     run_in_threads(view, block, shared, facts.work, target)
     update = sch.get(block.rv).name_hint
     if facts.dot is not None:
@@ -221,12 +230,16 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
 
 
 def leave_out_zeros(
-    view: KernelView, block: BlockView, tile: _Tile, steps: _Steps, axes: _Axes, weights: int
-) -> list[list[str | int]]:
-    """Leave out products of padded zeros, within tiles and in whole steps. weights: bytes of the weights of a tile. Returns the marks of
-    the block that multiplies."""
-    loops, tiles = dict(zip(block.reduction, steps.outer, strict=False)), tile.of(axes.row_axes)
-    marks = unroll_nonzero_products(view, block, loops, tiles, tile.registers * extent_of(view.sch.get(steps.unrolled)))
+    view: KernelView, block: BlockView, tiles: Mapping[IterVar, int], steps: _Steps, zeros: Mapping[IterVar, Mark],
+    sums: int, weights: int,
+) -> list[Mark]:  # fmt: skip
+    """Leave out products of padded zeros, at places of tiles (`zeros`) and in whole steps. sums: those of a tile; weights: bytes of its
+    weights. Returns the marks of the block that multiplies."""
+    loops = dict(zip(block.reduction, steps.outer, strict=False))
+    unrolled = extent_of(view.sch.get(steps.unrolled))
+    last = block.reduction[len(steps.outer)]
+    whole = {last: steps.unrolled} if extent_of(view.sch.get(steps.last)) == 1 else {}
+    marks = unroll_nonzero_products(view, block, {**loops, **whole}, zeros, sums * unrolled)
     mark_nonzero_steps(view, block, {a: loop for a, loop in loops.items() if a not in marks}, tiles, weights)
     return list(marks.values())
 
@@ -349,14 +362,19 @@ def share_images(view: KernelView, block: BlockView, axes: _Axes, nest: _Nest, t
     return shares
 
 
-def split_reduction(view: KernelView, block: BlockView, axes: _Axes, tile: _Tile, core: Core) -> _Steps:
-    """Split the last loop of the reduction by the steps that are unrolled."""
+def split_reduction(
+    view: KernelView, block: BlockView, axes: _Axes, tile: _Tile, core: Core, zeros: Collection[IterVar] = ()
+) -> _Steps:
+    """Split the last loop of the reduction by the steps that are unrolled: all of an axis of `zeros`, along which products of zeros are
+    left out."""
     sch = view.sch
     *outer, last = axes.reduction
     reduced = prod([divisor_of(sch.get(loop).extent) for loop in axes.reduction])
     steps, most = divisor_of(sch.get(last).extent), core.short_body if outer else core.long_body
     model = unroll_factor(steps, tile.registers, most)
-    factor = view.plan.choose(f"{block.name}.unroll", model, lambda: divisors(steps, 16))
+    if block.reduction[len(outer)] in zeros and steps * tile.registers <= MOST_UNROLLED:
+        model = steps
+    factor = view.plan.choose(f"{block.name}.unroll", model, lambda: sorted({*divisors(steps, 16), model}))
     last, unrolled = sch.split(last, [None, factor], disable_predication=True)
     return _Steps(outer, last, unrolled, reduced)
 

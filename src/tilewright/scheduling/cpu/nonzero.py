@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tilewright.arith import detect_clip_bound, detect_linear_equation
 from tilewright.ir import FloatImm, IntImm, PrimExpr
 from tilewright.scheduling.block_views import BlockView, KernelView
-from tilewright.tir import Add, BufferLoad, BufferStore, Call, IterVar, Mul
+from tilewright.tir import Add, BufferLoad, BufferStore, Call, ForKind, IterVar, Mul
 from tilewright.tir.schedule import LoopRV
 from tilewright.tir.transform.block.nonzero_steps import NONZERO, without_casts
 
@@ -27,8 +27,9 @@ FAR_WORTH = 1 / 8
 """The same where weights that are read in part come from beyond the second cache."""
 
 
-PRODUCT_WORTH = 1 / 64
-"""The least part of the products of a tile that is worth loops over the kernel that are unrolled."""
+PRODUCT_WORTH = 1 / 32
+"""The least part of the products of a tile that is worth loops over the kernel that are unrolled: with 1 / 41 (3 x 3 over 28 x 28 pixels),
+nothing was gained, and 1.05 lost in bfloat16."""
 MOST_UNROLLED = 2048
 """Multiply-adds of a loop body in which loops over the kernel are unrolled, at most."""
 
@@ -42,6 +43,10 @@ class _Padded(NamedTuple):
     """Where the contraction reads."""
     first: int
     last: int
+
+    @property
+    def mark(self) -> list[str | int]:
+        return [self.name, self.dimension, self.first, self.last]
 
 
 def mark_nonzero_steps(
@@ -62,31 +67,46 @@ def mark_nonzero_steps(
             near = 2 * weights <= view.plan.target.cpu.l2_bytes
             model = "skip" if left_out >= (WORTH if near else FAR_WORTH) else "add"
             if view.plan.choose(f"{block.name}.zeros.{axis.var.name}", model, lambda: ("skip", "add")) == "skip":
-                view.sch.annotate(loop, NONZERO, [padded.name, padded.dimension, padded.first, padded.last])
+                view.sch.annotate(loop, NONZERO, padded.mark)
 
 
-def unroll_nonzero_products(
-    view: KernelView, block: BlockView, steps: Mapping[IterVar, LoopRV], tiles: Mapping[IterVar, int], body: int
-) -> dict[IterVar, list[str | int]]:
-    """Leave out products of zeros in tiles that have all places along an axis, as the plan decides. The loops over the kernel along that
-    axis are unrolled, so that it is known when the kernel is compiled which places read zeros. Returns their axes, with the marks of the
-    block that multiplies.
+Mark = list[str | int]
+"""What `KeepNonzeroSteps` needs to know of a dimension of padded data."""
 
-    steps, tiles: as of `mark_nonzero_steps`. body: the multiply-adds of a step.
-    """
-    marks: dict[IterVar, list[str | int]] = {}
+
+def nonzero_products(view: KernelView, block: BlockView, tiles: Mapping[IterVar, int]) -> dict[IterVar, Mark]:
+    """The reduction axes along which tiles read enough zeros at single places, and have all places, so that it is known when the kernel is
+    compiled which ones read zeros, if loops over these axes are unrolled."""
+    found: dict[IterVar, Mark] = {}
     extents = dict(zip(block.block.iter_vars, block.extents, strict=True))
     for padded in _padded_dimensions(view, block) if adds_products(block) else []:
         places = [a for a in block.spatial if _coefficient(padded.place, a)]
-        for axis, loop in steps.items():
-            worth = _left_out(padded, axis, block, {}) >= PRODUCT_WORTH
-            whole = places and all([tiles.get(a) == extents[a] for a in places])
-            if not worth or not whole or body * extents[axis] > MOST_UNROLLED:
-                continue
-            if view.plan.choose(f"{block.name}.zeros.{axis.var.name}", "skip", lambda: ("skip", "add")) == "skip":
-                marks[axis] = [padded.name, padded.dimension, padded.first, padded.last]
-                view.sch.unroll(loop)
-                body *= extents[axis]
+        if not places or any([tiles.get(a) != extents[a] for a in places]):
+            continue
+        for axis in block.reduction:
+            if _left_out(padded, axis, block, {}) >= PRODUCT_WORTH:
+                found[axis] = padded.mark
+    return found
+
+
+def unroll_nonzero_products(
+    view: KernelView, block: BlockView, steps: Mapping[IterVar, LoopRV], found: Mapping[IterVar, Mark], body: int
+) -> dict[IterVar, Mark]:
+    """Unroll loops over the axes of `nonzero_products`, as the plan decides. Returns the marks of the block that multiplies, by these axes.
+
+    steps: as of `mark_nonzero_steps`; body: the multiply-adds of a step.
+    """
+    marks: dict[IterVar, Mark] = {}
+    extents = dict(zip(block.block.iter_vars, block.extents, strict=True))
+    for axis in [a for a in found if a in steps]:
+        unrolled = view.sch.get(steps[axis]).kind == ForKind.UNROLLED
+        longer = body if unrolled else body * extents[axis]
+        if longer > MOST_UNROLLED:
+            continue
+        if view.plan.choose(f"{block.name}.zeros.{axis.var.name}", "skip", lambda: ("skip", "add")) == "skip":
+            marks[axis], body = found[axis], longer
+            if not unrolled:
+                view.sch.unroll(steps[axis])
     return marks
 
 
@@ -158,4 +178,11 @@ def _coefficient(index: PrimExpr, axis: IterVar) -> int:
     return form[0].value if form and isinstance(form[0], IntImm) else 0
 
 
-__all__ = ["adds_products", "mark_nonzero_steps", "unroll_nonzero_products"]
+__all__ = [
+    "MOST_UNROLLED",
+    "Mark",
+    "adds_products",
+    "mark_nonzero_steps",
+    "nonzero_products",
+    "unroll_nonzero_products",
+]
