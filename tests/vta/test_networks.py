@@ -20,6 +20,7 @@ from tilewright import relay, vta
 from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
 from tilewright.vta.environment import Environment
+from tilewright.vta.testing import simulator
 from tilewright.vta.top import graph_pack, rescaling, scaling
 from tilewright.vta.top.accumulators import Acc, Kernel
 from tilewright.vta.top.packing import Packing
@@ -131,6 +132,27 @@ def test_convolutions(name: str) -> None:
     assert found.equal and found.kernels == 1 and not found.refused
 
 
+FEW_CHANNELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Any], tuple[int, int], int]] = {
+    "a picture": ("int8", 0, (20, 3, 7, 7), {"padding": (3, 3), "strides": (2, 2)}, (5, 5), 7 * 3),
+    "bytes": ("uint8", 5, (20, 3, 3, 5), {"padding": (1, 2)}, (10, 9), 3 * 2),
+    "the smallest number": ("int8", -128, (20, 2, 2, 4), {"padding": (1, 0, 0, 2), "strides": (1, 3)}, (10, 3), 2 * 1),
+    "whole blocks": ("int8", 0, (20, 4, 3, 2), {}, (8, 8), 3 * 1),
+    "no fewer steps": ("int8", 0, (20, 7, 3, 3), {}, (8, 7), 9),
+}
+"""As above; rows and columns of the result, and steps for each of a block."""
+
+
+@pytest.mark.parametrize("name", all_but(["bytes"], FEW_CHANNELS))
+def test_columns_of_kernels_are_channels(name: str) -> None:
+    dtype, zero, shape, attributes, (rows, columns), steps = FEW_CHANNELS[name]
+    x = relay.var("x", shape=(1, shape[1], 10, 9), dtype=dtype)
+    found = compared(
+        integers(convolution(x, np.random.default_rng(3), shape, zero, **attributes), x), Environment(SMALL)
+    )
+    assert found.equal and found.kernels == 1 and not found.refused
+    assert found.steps == rows * columns * 3 * steps
+
+
 @pytest.mark.parametrize("with_product", [False, True])
 def test_windows_of_few_results(with_product: bool) -> None:
     """Windows of 3 x 3 over 7 x 7 numbers go in steps of two: a tile of three results needs seven rows, where memory has less."""
@@ -154,6 +176,14 @@ def test_pools() -> None:
         y = relay.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), **attributes)
         found = compared(integers(y, x), Environment(SMALL))
         assert found.equal and found.kernels == 1
+
+
+def test_tiles_of_pools_overlap_little() -> None:
+    """Two rows of results read five of the data, two tiles of one row six; what is read becomes accumulators in two steps each."""
+    x = relay.var("x", shape=(1, 16, 17, 17), dtype="int8")
+    mod = integers(relay.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)), x)
+    assert compared(mod, Environment({**SMALL, "ACC_BUFF_SIZE": 32 * 240})).equal
+    assert simulator.stats()["gemm_counter"] == 2 * (8 * 8 + 2 * 4 * 5 * 17)
 
 
 @pytest.mark.parametrize(("kernel", "pad"), [pytest.param(4, 1, marks=pytest.mark.slow), (2, 0)])

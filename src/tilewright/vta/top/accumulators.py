@@ -59,6 +59,8 @@ class Kernel:
         self.args: list[Expr] = []
         self.holds: Callable[[Call], bool] = lambda e: False
         """Whether a pool has what it reads in the same kernel."""
+        self.computed: Callable[[Product], Product] = lambda product: product
+        """The product as which one is computed."""
         self.worth = False
         """Whether it has a product or a pool, or reads what is on the accelerator already."""
         self._known: dict[tuple[Expr, Keep], Acc] = {}
@@ -155,7 +157,7 @@ class Kernel:
         return found
 
     def _product(self, product: Product, e: Call) -> Acc:
-        packing = self.packing
+        packing, product = self.packing, self.computed(product)
         source = self._stored(product.data)
         image = packing.image(source.shape)
         shape = self.shape_of(e)

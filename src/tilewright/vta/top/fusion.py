@@ -5,6 +5,7 @@ the edges of tiles are computed twice."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.relay.expr import Call, Expr
@@ -33,9 +34,11 @@ def _product_before(e: Expr) -> Product | None:
     return None
 
 
-def problem_of(e: Call, config: Configuration) -> Problem | None:
+def problem_of(
+    e: Call, config: Configuration, computed: Callable[[Product], Product] = lambda product: product
+) -> Problem | None:
     """A pool of maxima with the convolution before it; None where its windows are not within the results, or there is no convolution of one
-    group before it."""
+    group before it. computed: the product as which one is computed."""
     product = _product_before(e.args[0])
     card: Any = card_of(e)
     out, sums = static_shape(e), static_shape(e.args[0])
@@ -46,6 +49,7 @@ def problem_of(e: Call, config: Configuration) -> Problem | None:
         [(n - 1) * step + size > whole for n, step, size, whole in zip(out[2:], moves, window, sums[2:], strict=True)]
     ):
         return None
+    product = computed(product)
     data = static_shape(product.data)
     if data is None or len(data) != 4 or data[0] % config.batch:
         return None
@@ -57,9 +61,9 @@ def problem_of(e: Call, config: Configuration) -> Problem | None:
     )  # fmt: skip
 
 
-def is_faster(e: Call, config: Configuration) -> bool:
-    """Whether a pool of maxima is computed faster in the kernel of the convolution before it."""
-    p = problem_of(e, config)
+def is_faster(e: Call, config: Configuration, computed: Callable[[Product], Product] = lambda product: product) -> bool:
+    """Whether a pool of maxima is computed faster in the kernel of the convolution before it. computed: as in `problem_of`."""
+    p = problem_of(e, config, computed)
     sums = static_shape(e.args[0])
     if p is None or sums is None:
         return False

@@ -38,14 +38,16 @@ def choose_alone(stages: PackedStages, config: Configuration) -> Tiles:
     memory lacks how much."""
     _, blocks, rows, columns, *_ = shape_of(stages.last)
     for widths in ([columns], divisors(columns)):
-        best: tuple[int, Tiles] | None = None
+        best: tuple[tuple[int, int, float], Tiles] | None = None
         for y, o, x, (by_out, by_row) in product(divisors(rows), divisors(blocks), widths, ((1, 2), (2, 1), (1, 1))):
             threads = by_out * by_row
             if rows // y % by_row or blocks // o % by_out:
                 continue
-            if any([threads * n > config.depth(m) for m, n in stages.uses(y, x, o).items()]):
+            uses = stages.uses(y, x, o)
+            if any([threads * n > config.depth(m) for m, n in uses.items()]):
                 continue
-            worth = y * o * x * threads
+            # Of tiles of one size, those whose windows overlap least.
+            worth = y * o * x * threads, threads, -sum(uses.values()) / (y * o * x)
             if best is None or worth > best[0]:
                 best = worth, Tiles(y, o, 1, by_out, by_row, 0 if x == columns else x)
         if best is not None:

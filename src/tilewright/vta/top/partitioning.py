@@ -23,7 +23,9 @@ from tilewright.vta.environment import Environment, get_env
 from tilewright.vta.top import fusion
 from tilewright.vta.top.accumulators import NARROW, Kernel, Refused, Stored
 from tilewright.vta.top.concatenation import OfEachPart
+from tilewright.vta.top.folding import Fold, fold_of, folded
 from tilewright.vta.top.packing import Packing
+from tilewright.vta.top.products import Product
 
 BESIDE_PIXELS = 16
 """Accumulators that a sum of pixels and what follows it take beside them, at most."""
@@ -42,6 +44,7 @@ class Partition:
         self._stored: dict[Expr, Stored | None] = {}
         self._given: dict[Expr, Stored] = {}
         self._plain: dict[Expr, Expr] = {}
+        self._folded: dict[tuple[Expr, Fold], Expr] = {}
 
     def plain(self, e: Expr) -> Expr:
         """The expression with what the accelerator computes of it."""
@@ -85,6 +88,7 @@ class Partition:
     def _kernel(self, e: Call, alone: bool = False) -> Stored | None:
         """alone: a pool without what it reads."""
         kernel = Kernel(self.packing, self._read, self.pixels)
+        kernel.computed = self._computed
         fused = is_op(e, "nn.max_pool2d") and not alone
         if not alone:
             kernel.holds = self._holds
@@ -109,7 +113,7 @@ class Partition:
         source = pool.args[0]
         once = self.counts.get(source, 0) == 1 and isinstance(source, Call) and not is_op(source, "nn.max_pool2d")
         allowed = self.wanted is None or source in self.wanted
-        return once and allowed and fusion.is_faster(pool, self.config)
+        return once and allowed and fusion.is_faster(pool, self.config, self._computed)
 
     def _read(self, e: Expr) -> tuple[Stored, bool]:
         found = self.on_accelerator(e)
@@ -124,6 +128,18 @@ class Partition:
             packed = op("on_device")(self.packing.pack(value, shape), cpu(0))
             self._given[e] = Stored(typed(packed), shape, offset)
         return self._given[e], False
+
+    def _computed(self, product: Product) -> Product:
+        """A product whose data the CPU gives, with columns of the kernel as channels where this takes fewer steps; others as they are."""
+        data, fold = product.data, fold_of(product, self.packing)
+        shape = static_shape(data)
+        if fold is None or shape is None or self.packing.image(shape) is None or self._read(data)[1]:
+            return product
+        if (data, fold) not in self._folded:
+            made = self._folded[data, fold] = typed(fold.of(data))
+            self._plain[made] = typed(fold.of(self.plain(data)))
+            self._stored[made] = None
+        return folded(product, self._folded[data, fold])
 
     def _unpacked(self, found: Stored) -> Expr:
         value = self.packing.unpack(op("on_device")(found.value, ext_dev(0)), found.shape)
