@@ -16,6 +16,7 @@ from benchmarks import models
 from tests.scheduling.gpu.kernels import KERNELS, arrays
 from tests.scheduling.gpu.models import DYNAMIC, MODELS, bound, inputs
 from tests.scheduling.gpu.test_kernels import close
+from tests.scheduling.gpu.unknown_sizes import OPERATORS, check, given, program
 from tilewright import nd, relay, te, topi
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
@@ -93,3 +94,9 @@ def test_dynamic_sizes(name: str) -> None:
             m.invoke("main", nd.array(data, d)).numpy() for m, d in zip(machines, (DEV, tvm.cpu()), strict=True)
         )
         np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_unknown_sizes(name: str) -> None:
+    found = relay.create_executor("vm", program(name), DEV, TARGET).evaluate()(*given(name))
+    check(name, [a.numpy() for a in ([found] if isinstance(found, nd.NDArray) else [*found])])

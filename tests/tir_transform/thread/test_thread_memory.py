@@ -475,3 +475,63 @@ def test_what_a_let_binds_to_data_is_another_value_at_each_step() -> None:
 
     with pytest.raises(TVMError, match="one kernel may read of counts .* what another of its threadIdx.x wrote"):
         X.UnifyThreadBinding()(IRModule.from_expr(func))
+
+
+@T.prim_func
+def summed(m: T.int64, n: T.int64, a: T.handle, out: T.handle) -> None:
+    """Elements of a sum by one number of blocks and threads, which nobody can divide by a size that is not known."""
+    x, y = T.match_buffer(a, (n, m, 4)), T.match_buffer(out, (m, 4))
+    for b in T.thread_binding((m * 4 + 7) // 8, thread="blockIdx.x"):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            for k in range(n):
+                with T.block("sum"):
+                    vi = T.axis.spatial(4, (b * 8 + t) // m)
+                    vj = T.axis.spatial(m, (b * 8 + t) % m)
+                    vk = T.axis.reduce(n, k)
+                    T.where(b * 8 + t < m * 4)
+                    with T.init():
+                        y[vj, vi] = T.float32(0)
+                    y[vj, vi] = y[vj, vi] + x[vk, vj, vi]
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_a_sum_of_unknown_length_begins_in_its_thread(length: int) -> None:
+    """Where there is a step there was a first one; where there is none, the element is written apart."""
+    mod = lower_pipeline(threads=True)(IRModule.from_expr(summed))
+    a, found = np.random.default_rng(0).random((length, 3, 4)).astype("float32"), np.full((3, 4), np.nan, "float32")
+    run(mod, [3, length, a, found], check_races=True)
+    np.testing.assert_allclose(found, a.sum(0), 1e-6)
+
+
+def marked(own_rows: bool) -> PrimFunc:
+    """Threads mark their rows up to lengths that data say, and read them."""
+
+    @T.prim_func
+    def func(a: T.Buffer((4,), "int32"), marks: T.Buffer((4, 8), "int32"), out: T.Buffer((4, 8), "int32")) -> None:
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for k in range(a[t]):
+                marks[t if own_rows else k % 4, k] = 1
+            for k in range(8):
+                out[t, k] = marks[t, k]
+
+    return func  # type: ignore[no-any-return]
+
+
+def test_loops_whose_lengths_data_say_in_rows_of_threads() -> None:
+    mod = X.UnifyThreadBinding()(IRModule.from_expr(marked(True)))
+    lengths, marks, found = np.array([0, 8, 3, 5], "int32"), np.zeros((4, 8), "int32"), np.zeros((4, 8), "int32")
+    run(mod, [lengths, marks, found], check_races=True)
+    np.testing.assert_array_equal(found, np.arange(8) < lengths[:, None])
+    with pytest.raises(TVMError, match="one kernel may read of marks .* what another of its threadIdx.x wrote"):
+        X.UnifyThreadBinding()(IRModule.from_expr(marked(False)))
+
+
+def test_threads_of_a_kernel_without_blocks_share_nothing() -> None:
+    @T.prim_func
+    def func(a: T.Buffer((0, 8), "float32"), out: T.Buffer((0,), "float32")) -> None:
+        for _ in T.thread_binding(0, thread="blockIdx.x"):
+            for _ in T.thread_binding(32, thread="threadIdx.x"):
+                for k in range(8):
+                    out[0] = out[0] + a[0, k]
+
+    X.UnifyThreadBinding()(IRModule.from_expr(func))

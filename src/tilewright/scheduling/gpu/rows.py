@@ -161,7 +161,7 @@ def is_row(view: KernelView, block: BlockView) -> bool:
     """Whether a reduction runs over enough adjacent elements, or over all there is."""
     spatial, reduced = parted(view, block)
     steps = known(view, reduced)
-    if (steps is not None and steps < SHORT) or is_product(block):
+    if (steps is not None and steps < SHORT) or not block.iterations or is_product(block):
         return False
     last = block.reduction[-1]
     largest = max(
@@ -221,7 +221,8 @@ def resident_blocks(threads: Threads, kept: int, target: Target) -> int:
     gpu = facts_of(target)
     if not gpu.max_threads_per_multiprocessor:
         return 0
-    registers = min(kept * threads.steps * threads.lanes + OTHER_REGISTERS, gpu.max_registers_per_thread)
+    others = OTHER_REGISTERS if threads.length else 2 * OTHER_REGISTERS  # indices of 64 bits
+    registers = min(kept * threads.steps * threads.lanes + others, gpu.max_registers_per_thread)
     return max(gpu.occupancy(threads.rows * threads.along, registers).blocks, 1)
 
 

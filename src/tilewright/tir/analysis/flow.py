@@ -302,9 +302,9 @@ def covered(read: Access, writes: list[Access], node: Any) -> bool:
                 both = min(len(read.frames), len(write.frames))
                 while shared < both and write.frames[shared] is read.frames[shared]:
                     shared += 1
-                if _Wrote(here, write, shared, shared).proved():
-                    return True
-                if shared > depth and _Wrote(here, write, depth, shared).proved():
+                # The innermost loops that both share may have been at another step.
+                steps = [i for i in range(depth, shared) if write.frames[i].kind == LOOP]
+                if any([_Wrote(here, write, own, shared).proved() for own in (shared, *reversed(steps))]):
                     return True
     return False
 
@@ -330,7 +330,10 @@ class _At:
         facts: list[PrimExpr] = []
         for f in read.frames:
             if f.kind == LOOP:
-                self.analyzer.bind(f.var, f.domain)  # type: ignore[arg-type]
+                assert f.var is not None and f.domain is not None
+                self.analyzer.bind(f.var, f.domain)
+                if not isinstance(f.domain.extent, IntImm):
+                    facts.append(f.domain.extent > 0)  # the reader is at a step of it
             elif f.kind == CONDITION:
                 facts.append(f.node)
         self.target: list[PrimExpr] = []
@@ -392,12 +395,15 @@ class _Wrote:
             if f.kind == LOOP:
                 assert f.var is not None and f.domain is not None
                 low, extent = substitute(f.domain.min, self.fresh), substitute(f.domain.extent, self.fresh)
-                if not (known(low) and known(extent)):
-                    return False
                 new = Var(f.var.name, f.var.dtype)
                 self.fresh[f.var] = new
-                self.domains[new] = Range.from_min_extent(low, extent)
-                self.analyzer.bind(new, self.domains[new])
+                if known(low) and known(extent):
+                    self.domains[new] = Range.from_min_extent(low, extent)
+                    self.analyzer.bind(new, self.domains[new])
+                elif all_known:
+                    return False
+                else:
+                    self.told.add(new)  # how far it goes, only data say
         targets, self.target = self.target, []
         for (low, extent), target in zip(self.places, targets, strict=True):
             # So that an index does not mention steps that it does not depend on: (16 * i + j) % 16.

@@ -10,7 +10,7 @@ from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import mean, reduce, variance
-from tilewright.topi.transform import reshape, squeeze
+from tilewright.topi.transform import squeeze
 from tilewright.topi.utils import as_int, normalize_axes, normalize_axis, prod, shape_of, to
 
 if TYPE_CHECKING:
@@ -141,7 +141,13 @@ def group_norm(
     shape = shape_of(data)
     at = normalize_axis(channel_axis, len(shape))
     size = as_int(shape[at] // num_groups)
-    split = reshape(data, [*shape[:at], num_groups, size, *shape[at + 1 :]])
+    # Not reshaped: indices of unknown sizes would be those of flat data.
+    split = compute(
+        [*shape[:at], num_groups, size, *shape[at + 1 :]],
+        lambda *i: data(*i[:at], i[at] * size + i[at + 1], *i[at + 2 :]),
+        name="group_norm_groups",
+        tag=tag.INJECTIVE,
+    )
     others = [k for k in range(1, len(shape)) if k != at] if axes is None else normalize_axes(axes, len(shape))
     over = sorted([at + 1, *[k if k < at else k + 1 for k in others if k != at]])
 
@@ -150,7 +156,13 @@ def group_norm(
         v = v * gamma(c) if scale and gamma is not None else v
         return v + beta(c) if center and beta is not None else v
 
-    return reshape(_normalise(split, over, epsilon, "group_norm", affine), shape)
+    found = _normalise(split, over, epsilon, "group_norm", affine)
+    return compute(
+        shape,
+        lambda *i: found(*i[:at], i[at] // size, i[at] % size, *i[at + 1 :]),
+        name="T_group_norm_channels",
+        tag=tag.INJECTIVE,
+    )
 
 
 def rms_norm(data: te.Tensor, weight: te.Tensor, axis: int | Sequence[int], epsilon: float = 1e-5) -> te.Tensor:

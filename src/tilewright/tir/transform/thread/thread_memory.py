@@ -265,6 +265,8 @@ class _Kernels(Visitor):
         self.reduced: dict[Buffer, set[str]] = {}
 
     def _axis(self, tag: str, var: Var, extent: PrimExpr, body: Stmt) -> None:
+        if isinstance(extent, IntImm) and not extent.value:
+            return  # there are no threads
         outer, by_thread = self.tags, self.by_thread.get(tag)
         if tag in outer:
             self._need_joint(tag, body)

@@ -33,6 +33,8 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
     own = private_buffers(ref, found) if private else set()
     for leaf in found:
         full = Leaf(leaf.realize, outer + leaf.loops, leaf.conditional)
+        if any([int_extent(f) == 0 for f in full.loops]):
+            continue  # it never runs
         binding = binding_of(state, full)
         kinds = binding.uses.get(loop.loop_var, set())
         need_simple_iters(leaf.block)
