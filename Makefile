@@ -49,7 +49,7 @@ test-cuda-source: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## CUDA C of kernels,
 test-cuda-models: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## models in their full size for sm_80 and sm_90a in float32 and float16, compiled by NVRTC (tens of minutes)
 	$(BIN)/python -m pytest -q tests/scheduling/gpu/full_models_on_nvrtc.py
 
-test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter (minutes)
+test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda  ## compiled programs and models on a GPU of NVIDIA, beside the interpreter, in 8 minutes
 	$(BIN)/python -m tests.on_gpu --json build/test_gpu.json
 
 test-vta: $(VENV)/.extra-test  ## random programs and layers for the accelerator: COUNT of each, from SEED on (minutes)
