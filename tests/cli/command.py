@@ -69,8 +69,8 @@ def relu_model(path: Path, shape: list[int | str]) -> Path:
     return write_model(path, [helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, ["y"])
 
 
-def dense_model(path: Path) -> Path:
-    """Two layers on x of 4x32, with a rectifier between."""
+def dense_model(path: Path, rows: int | str = 4) -> Path:
+    """Two layers on x of 4x32 (or so many rows, or a dynamic number of them), with a rectifier between."""
     rng = np.random.default_rng(0)
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"], name="first"),
@@ -78,4 +78,4 @@ def dense_model(path: Path) -> Path:
         helper.make_node("MatMul", ["b", "w1"], ["y"], name="second"),
     ]
     weights = {"w0": rng.standard_normal((32, 64)), "w1": rng.standard_normal((64, 8))}
-    return write_model(path, nodes, {"x": [4, 32]}, ["y"], weights)
+    return write_model(path, nodes, {"x": [rows, 32]}, ["y"], weights)

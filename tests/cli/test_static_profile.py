@@ -47,10 +47,15 @@ def test_rows(model: Path) -> None:
 
 
 def test_what_cannot_be_analysed(model: Path) -> None:
-    done = command("profile", model, "--static")
-    assert done.code != 0 and "target kind 'llvm' has no facts of a GPU" in done.err
-    done = command("profile", model, "--static", "--target", "opencl")
-    assert done.code != 0 and "kernels are analysed for the targets cuda and nvptx" in done.err
+    for target, given in (("opencl", ("--target", "opencl")), ("llvm", ())):
+        done = command("profile", model, "--static", *given)
+        assert done.code != 0 and "--static analyses kernels for GPUs of NVIDIA: give --target cuda, or" in done.err
+        assert f", not '{target}'" in done.err.replace("\n", " ")
+    dynamic = model.with_name("dynamic.onnx")
+    dense_model(dynamic, "rows")
+    done = command("profile", dynamic, *TARGET)
+    assert done.code != 0 and "the virtual machine runs dynamic dimensions (--shape pins them)" in done.err
+    assert command("profile", dynamic, *TARGET, "--shape", "x=4,32").code == 0
     library = model.with_suffix(".so")
     assert command("compile", model, "-o", library).code == 0
     done = command("profile", library, *TARGET)

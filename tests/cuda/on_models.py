@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.cli.command import command, dense_model
 from tests.cuda import Fake
 from tests.cuda.back_end import fake_target
 from tilewright import nd, relay
@@ -192,3 +194,23 @@ def test_runs_that_cannot_be_captured(fake: Fake) -> None:
     ):
         cpu = relay.build(model(), "llvm")
         cuda_graph_executor.GraphModuleCudaGraph(cpu["default"](tvm.cpu(0)))
+
+
+@pytest.mark.parametrize("rows", [4, "rows"])
+def test_commands_run_models_where_they_are_compiled_for(fake: Fake, rows: int | str, tmp_path: Path) -> None:
+    """And wait for the device: a kernel's time is not that of its launch."""
+    path = dense_model(tmp_path / "m.onnx", rows)
+    np.savez(tmp_path / "x.npz", x=np.ones((4, 32), "float32"))
+    options = (path, "--target", "fake_cuda", "--input", tmp_path / "x.npz", "--quiet")
+    done = command("run", *options, "--output", tmp_path / "y.npz")
+    assert done.code == 0, done.err
+    assert command("run", path, "--input", tmp_path / "x.npz", "--quiet", "--output", tmp_path / "z.npz").code == 0
+    found, same = (np.load(tmp_path / name)["y"] for name in ("y.npz", "z.npz"))
+    np.testing.assert_allclose(found, same, rtol=1e-5)
+    fake.calls()
+    done = command("profile", *options, "--duration", "0.1", "--json")
+    facts = json.loads(done.out)
+    assert done.code == 0 and facts["kernels"] and not facts["peaks_gflops"]
+    calls = [line.split()[0] for line in fake.calls()]
+    assert calls.count("cuCtxSynchronize") >= calls.count("cuLaunchKernel") > 0
+    assert command("bench", *options, "--iterations", "2", "--warmup", "0", "--no-peer").code == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.cli.devices import devices_of
 from tilewright.cli.tensors import Array
 from tilewright.support.errors import TVMError
 
@@ -27,7 +28,7 @@ class MachineExecutor:
                     f"the input {i['name']} of the program is not a tensor; run it from Python with runtime.vm.VirtualMachine"
                 )
         self.facts = dict(facts)
-        self.machine = tvm.runtime.vm.VirtualMachine(library, tvm.cpu())
+        self.machine = tvm.runtime.vm.VirtualMachine(library, devices_of(facts))
         self.module = self.machine.module
 
     def set_input(self, name: str, value: Array) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.cli.devices import devices_of
 from tilewright.cli.machine import MachineExecutor
 from tilewright.cli.options import PRECISIONS, Build, check_writable
 from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbose
@@ -308,8 +309,7 @@ def metadata_of(library: Any) -> dict[str, Any]:
 
 
 def executor_of(library: Any) -> Any:
-    """A graph executor on the CPU for a library, or an object with the same methods."""
-    import tilewright as tvm
+    """A graph executor on the devices that a library was compiled for, or an object with the same methods."""
     from tilewright.contrib import graph_executor
 
     try:
@@ -322,6 +322,6 @@ def executor_of(library: Any) -> Any:
     try:
         if facts.get("executor") == "vm":
             return MachineExecutor(library, facts)
-        return graph_executor.GraphModule(make(tvm.cpu()))
+        return graph_executor.GraphModule(make(*devices_of(facts)))
     except (ValueError, RuntimeError) as error:
         raise TVMError(str(error)) from error

@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.cli.devices import completed, runs_on_cpu
 from tilewright.cli.peak import FLOATS, Peak, Types, multiply_add
 from tilewright.cli.tensors import facts_of
 from tilewright.support.errors import TVMError
@@ -21,18 +22,19 @@ LEAST_PASSES = 6
 
 class KernelTime:
     """A kernel of a model: its median time and its work. `unit`: the element type of the factors of its multiply-adds; `peak`: the
-    machine's peak for these, in GFLOP/s; `fallbacks`: the steps that its schedule does without, with the reasons; `record`: seconds of the
-    record of tuning that decided the kernel, tuned and untuned, or None."""
+    CPU's peak for these, in GFLOP/s, None for other devices; `fallbacks`: the steps that its schedule does without, with the reasons;
+    `record`: seconds of the record of tuning that decided the kernel, tuned and untuned, or None."""
 
     __slots__ = ("bytes", "fallbacks", "flops", "microseconds", "name", "peak", "record", "source", "unit")
 
-    def __init__(self, facts: Mapping[str, Any], microseconds: float, peak: Peak) -> None:
+    def __init__(self, facts: Mapping[str, Any], microseconds: float, peak: Peak | None) -> None:
         self.name, self.source, self.microseconds = str(facts["name"]), str(facts.get("source", "")), microseconds
         self.flops, self.bytes = int(facts["flops"]), int(facts["bytes"])
         self.fallbacks = [str(f) for f in facts.get("fallbacks", ())]
         found = facts.get("record")
         self.record: tuple[float, float | None] | None = found and (found["seconds"], found["untuned"])
-        self.unit, self.peak = peak.instruction.types[0], peak.rate / 1e9
+        self.unit = types_of(facts)[0] if peak is None else peak.instruction.types[0]
+        self.peak = None if peak is None else peak.rate / 1e9
 
 
 def profile_kernels(
@@ -46,8 +48,12 @@ def profile_kernels(
     clock = time.perf_counter
     times: list[list[float]] = []
     host = Target("llvm")
-    needed = [multiply_add(host, types_of(k)) for k in kernels]
-    peaks = {instruction: Peak(threads, instruction) for instruction in dict.fromkeys(needed)}
+    needed = (
+        [multiply_add(host, types_of(k)) for k in kernels] if runs_on_cpu(facts_of(executor)) else [None] * len(kernels)
+    )
+    peaks = {
+        instruction: Peak(threads, instruction) for instruction in dict.fromkeys(needed) if instruction is not None
+    }
     start = clock()
     while len(times) < LEAST_PASSES or clock() - start < seconds:
         times.append(one_pass())
@@ -59,7 +65,7 @@ def profile_kernels(
             report(min(100, int(100 * share)), 100, "measuring")
     medians = np.median(np.array(times[1:]), axis=0) if kernels else []
     return [
-        KernelTime(k, float(us), peaks[instruction])
+        KernelTime(k, float(us), None if instruction is None else peaks[instruction])
         for k, us, instruction in zip(kernels, medians, needed, strict=True)
     ]
 
@@ -67,7 +73,7 @@ def profile_kernels(
 def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
     """The kernels of a static graph in order, and a function that runs each once and returns microseconds."""
     kernels = facts_of(executor)["kernels"]
-    run_kernel, clock = executor.module["run_kernel"], time.perf_counter
+    run_kernel, clock = completed(executor.module["run_kernel"], facts_of(executor)), time.perf_counter
 
     def one_pass() -> list[float]:
         found = []
@@ -125,7 +131,7 @@ def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
                 "share": us / total,
                 "gflops": rate if flops else None,
                 "gbytes": size / us / 1e3 if size else None,
-                "percent_of_peak": 100 * rate / group[0].peak if flops else None,
+                "percent_of_peak": 100 * rate / group[0].peak if flops and group[0].peak else None,
                 "source": group[0].source,
                 "fallbacks": "; ".join(group[0].fallbacks),
                 **record_facts(group[0].record),
@@ -166,8 +172,8 @@ def tuned_cell(row: Mapping[str, Any]) -> str:
 
 
 def peaks_of(kernels: Sequence[KernelTime]) -> dict[str, float]:
-    """Peaks in GFLOP/s by the type of the factors."""
-    return {k.unit: k.peak for k in kernels}
+    """Peaks in GFLOP/s by the type of the factors; none where kernels run on other devices than the CPU."""
+    return {k.unit: k.peak for k in kernels if k.peak is not None}
 
 
 def fallback_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -189,7 +195,7 @@ def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table
         caption=Text(
             "\n".join(
                 [
-                    f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}",
+                    *([f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}"] if peaks else []),
                     *tuned_lines(ranked),
                     *fallback_lines(ranked),
                 ]

@@ -63,13 +63,14 @@ def bench_command(
     tilewright bench resnet50.so --streams 2 --duration 10 --json
     """
     from tilewright import runtime
+    from tilewright.cli.devices import completed
     from tilewright.cli.machine import MachineExecutor
     from tilewright.cli.measuring import Contestant, disturbance, measure_in_turn
     from tilewright.cli.models import executor_of
     from tilewright.cli.peers import onnxruntime_peer
     from tilewright.cli.running import run_once
     from tilewright.cli.screen import progress, render_seconds, told
-    from tilewright.cli.tensors import fill_inputs
+    from tilewright.cli.tensors import facts_of, fill_inputs
 
     first = run_once(build, feed, threads)
     executors = [first.executor, *[executor_of(first.library) for _ in range(streams - 1)]]
@@ -77,7 +78,7 @@ def bench_command(
     for other in executors[1:]:
         fill_inputs(other, inputs)
     precision = build.precision if "import" in prepared else "as compiled"
-    contestants = [Contestant("Tilewright", precision, [e.run for e in executors])]
+    contestants = [Contestant("Tilewright", precision, [completed(e.run, facts_of(e)) for e in executors])]
     if peer:
         found = onnxruntime_peer(build, inputs, threads, streams, not isinstance(executors[0], MachineExecutor))
         contestants += [found] if found is not None else []

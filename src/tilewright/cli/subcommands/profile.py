@@ -39,6 +39,8 @@ def profile_command(
 ) -> None:
     """Measure each kernel of MODEL, a model file or a compiled library: time, rate, and share of the machine's peak.
 
+    The kernels run on the device that they are compiled for. With --static nothing runs, and no GPU is needed.
+
     Kernels that come from records of `tilewright tune` are marked: with their time over that of the untuned kernel, as the tuner measured
     them.
 
@@ -74,7 +76,13 @@ def _static(build: Build, top: int, form: Form) -> None:
     from tilewright.relay.backend.kernel_reports import model_kernel_reports
     from tilewright.support.errors import TVMError
 
-    gpu = checked_target(build.target).gpu
+    target = checked_target(build.target)
+    if target.kind.name not in ("cuda", "nvptx"):
+        raise TVMError(
+            "--static analyses kernels for GPUs of NVIDIA: give --target cuda, or such as 'cuda -arch=sm_90a -model=h200', not"
+            f" {build.target!r}"
+        )
+    gpu = target.gpu
     if build.model.suffix in LIBRARIES:
         raise TVMError(f"--static takes a model file: the library {build.model} keeps no programs of its kernels")
     library, _ = compile_model(build)

@@ -32,7 +32,8 @@ def model_kernel_reports(library: Any, compiled: bool = True) -> list[ModelKerne
     texts = getattr(library, "texts", None)
     if texts is None:
         raise TVMError(
-            "the static analysis needs the programs of a model that relay.build compiled; a library from a file keeps none"
+            "the static analysis needs the programs of a model that relay.build compiled, and all sizes: a library from a file keeps"
+            " no programs, and the virtual machine runs dynamic dimensions (--shape pins them)"
         )
     calls: dict[str, int] = {}
     for facts in library.metadata["kernels"]:

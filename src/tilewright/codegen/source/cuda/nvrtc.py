@@ -103,7 +103,9 @@ class Nvrtc:
         if "cannot open source file" in said:
             said += f"\nCUDA's headers are missing: {INSTALL}"
         if "gpu-architecture" in said:
-            said += f"\nit compiles for {', '.join(map(str, self.architectures()))}"
+            wanted = next((o.partition("=")[2] for o in options if o.startswith("--gpu-architecture=")), "")
+            has = ", ".join(map(str, self.architectures()))
+            return f"NVRTC {self._number()} ({self.path}) does not compile for {wanted}: it compiles for {has}"
         lines = "\n".join([f"{k:4} {line}" for k, line in enumerate(source.splitlines(), 1)])
         return f"NVRTC {self._number()} ({self.path}) refused the source\n{said}\noptions: {' '.join(options)}\n{lines}"
 
