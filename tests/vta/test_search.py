@@ -13,12 +13,15 @@ from tilewright.support.errors import TVMError
 from tilewright.vta.compiler.transfers import Transfer
 from tilewright.vta.config_fields import of_fields
 from tilewright.vta.environment import Environment
+from tilewright.vta.image import Kernel
+from tilewright.vta.isa.assembly import assemble
 from tilewright.vta.search import costs
 from tilewright.vta.search.best import Freedom, bound, choose, tilings
 from tilewright.vta.search.costs import Cost
-from tilewright.vta.search.model import _Program, estimate, places
+from tilewright.vta.search.model import _Program, estimate, least, places
 from tilewright.vta.search.problem import Problem, Tiling
 from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Bus, Operation, Timeline
+from tilewright.vta.simulator.native import Simulator
 
 CLASSIC = of_fields({})
 
@@ -40,6 +43,8 @@ def test_the_model_beside_the_simulator(name: str) -> None:
             measured = cycles(task, entity, env)
             assert measured is not None
             assert estimate(layer.problem(), tiling, env.configuration) == pytest.approx(measured, rel=0.05)
+            low = bound(layer.problem(), tiling, env.configuration)
+            assert max(low, least(layer.problem(), tiling, env.configuration)) <= measured
 
 
 FAR: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
@@ -48,6 +53,8 @@ FAR: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
     ("8 x 8, slow DRAM", (128, 2, 8, 1, 1, 1, 0), (2, 1, 4, 1, 2, 1, 0)),
     ("small memories", (28, 3, 3, 1, 2, 0, 1), (7, 14, 1, 1, 1, 1, 1)),
     ("classic", (28, 16, 16, 1, 2, 0, 1), (1, 14, 8, 1, 1, 2, 0)),
+    ("8 x 8, slow DRAM", (28, 24, 2, 1, 1, 0, 0), (1, 28, 2, 24, 1, 2, 0)),
+    ("8 x 8, slow DRAM", (28, 24, 2, 1, 1, 0, 0), (1, 28, 1, 24, 1, 2, 0)),
 ]
 """Fetch beside loads, rows across bursts, short copies beside stores: what a model without the order of requests is 5 % and more off at."""
 
@@ -71,12 +78,44 @@ def test_single_loads() -> None:
     assert costs.read(row, "inp", of_fields({"DRAM_BYTES": 64})) == Cost(41, 4, 4 / 16, 2)
     padded = costs.read(row._replace(padding=(0, 1, 3, 0)), "inp", CLASSIC)
     assert padded == Cost(41, 32, 1.0, 2 + 19)
-    # A window of 256 bytes: the last 32 of 288 come a round later.
-    slow = of_fields({"LOG_BLOCK": 3, "DRAM_BYTES": 4, "DRAM_LATENCY": 100, "DRAM_REQUESTS": 4})
-    assert costs.read(Transfer(0, 0, 3, 12, 12), "inp", slow).alone == pytest.approx(
-        101 + (101 + 72 / 6) + 72 * 32 / 288 + 2
-    )
     assert costs.steps(0, 1, 4, 1).alone == 2 and costs.steps(100, 1, 4, 2).alone == 100 + 49 * 2 + 5
+
+
+SLOW = {"LOG_BLOCK": 3, "DRAM_BYTES": 4, "DRAM_LATENCY": 100, "DRAM_REQUESTS": 4}
+COPIES: list[tuple[dict[str, int], Transfer, str]] = [
+    (SLOW, Transfer(0, 0, 24, 28, 784), "inp"),
+    (SLOW, Transfer(0, 8, 3, 12, 12, (1, 0, 2, 1)), "inp"),
+    ({"DRAM_BYTES": 32, "DRAM_LATENCY": 80}, Transfer(0, 0, 2, 16, 20, (0, 1, 0, 2)), "wgt"),
+    ({"DRAM_BYTES": 32, "DRAM_LATENCY": 80}, Transfer(0, 16, 29, 56, 56, (0, 0, 1, 0)), "inp"),
+    (SLOW, Transfer(0, 8, 1, 56, 56), "out"),
+    ({}, Transfer(0, 48, 12, 7, 44), "out"),
+]
+"""Short requests, rows that lie across bursts, padding between: what a load may ask for at once is less than its buffer holds."""
+
+
+@pytest.mark.parametrize("case", COPIES, ids=str)
+def test_copies_to_the_cycle(case: tuple[dict[str, int], Transfer, str]) -> None:
+    fields, t, memory = case
+    config = of_fields({**fields, "TARGET": "tsim"})
+    simulator = Simulator(config)
+    place, micro_op = simulator.allocate(1 << 18) + t.dram, simulator.allocate(64)
+    top, bottom, left, right = t.padding
+    shape = f"dram_base={place} y_size={t.rows} x_size={t.columns} x_stride={t.stride}"
+    padding = f"y_pad_top={top} y_pad_bottom={bottom} x_pad_left={left} x_pad_right={right}"
+    line = f"store {shape}" if memory == "out" else f"load.{memory} {shape} {padding}"
+
+    to, of = ("push_next", "pop_prev") if memory == "out" else ("push_prev", "pop_next")
+    first = f"gemm uop_end=1 iter_out=1 iter_in=500 dst_factor_in=1 reset {to}"  # until all is fetched
+
+    def times(count: int) -> int:
+        lines = [f"load.uop dram_base={micro_op} y_size=1 x_size=1", first, f"{line} {of}", *[line] * count, "finish"]
+        program = assemble("\n".join(lines)).instructions
+        found = simulator.cycles(Kernel("copies", 0, program, [], []))
+        assert found is not None
+        return found
+
+    cost = costs.write(t, config) if memory == "out" else costs.read(t, memory, config)
+    assert cost.alone == pytest.approx(times(2) - times(1), abs=1e-6)
 
 
 def operations(*rows: tuple[int, Cost, tuple[int, ...]]) -> list[Operation]:

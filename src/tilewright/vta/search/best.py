@@ -91,6 +91,14 @@ def _read_elements(p: Problem, t: Tiling) -> int:
     return found
 
 
+def _first_elements(p: Problem, t: Tiling) -> int:
+    """Elements of one input block that the first tile reads, without padding."""
+    if p.dense:
+        return t.rows
+    height, width = (min(w - pad, size) for w, pad, size in zip(t.window(p), p.padding, p.size, strict=True))
+    return max(height, 0) * max(width, 0)
+
+
 @lru_cache(maxsize=4096)
 def _read_along(count: int, tile: int, window: int, stride: int, padding: int, size: int, step: int) -> int:
     return sum([e.length - e.before - e.behind for e in edges(count, tile, window, stride, padding, size, step)])
@@ -132,16 +140,20 @@ def bound(p: Problem, t: Tiling, config: Configuration) -> float:
         if p.sampled
         else 1
     )
-    load = weights + inputs + (weight_loads + input_loads * copies) * head
-    first = weights / weight_loads + inputs / input_loads + (1 + copies) * head
+    # What is under way fits into the buffer of a unit, and each beat of it is under way for the latency.
+    pace = word * (latency + 1) / (config.dram_requests * config.dram_burst)
+    load = max(weights + (weight_loads + input_loads * copies) * head + inputs, pace * (weights + inputs))
+    of_weights = weights / weight_loads
+    of_inputs = _first_elements(p, t) * t.in_blocks * config.element_bytes("inp") / word
+    first = max(of_weights + head, pace * of_weights) + max(of_inputs + copies * head, pace * of_inputs)
     written = product_steps(p, t, config)
     uops = t.threads * (written.uops * config.element_bytes("uop") / word + head) if written.uops > 1 else 0.0
     compute = tiles * (before + parts * product + after) + uops
-    last = stored + head
+    last = max(stored + head, pace * stored)
     # Without another thread, a product waits for its loads, and the next loads for it.
     together = load + tiles * parts * product + after + last if t.threads == 1 else load + product + after + last
     bus = weights + inputs + tiles * (arrays + stored) + head
-    return max(first + compute - t.threads * before + last, together, tiles * (stored + head), bus)
+    return max(first + compute - t.threads * before + last, together, tiles * last, bus)
 
 
 @lru_cache(maxsize=512)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tilewright.vta.compiler.transfers import Transfer
 from tilewright.vta.configuration import Configuration
+from tilewright.vta.search import requests
 
 
 class Cost(NamedTuple):
@@ -43,36 +44,30 @@ def _beats(t: Transfer, size: int, config: Configuration) -> tuple[int, int]:
     word, burst, length = config.dram_bytes, config.dram_burst, t.columns * size
     if length % burst == 0 and t.dram % burst == 0 and t.stride * size % burst == 0:
         return t.rows * length // word, t.rows * length // burst
-    beats = requests = 0
+    beats = sent = 0
     for row in range(t.rows):
         first = t.dram + row * t.stride * size
         last = first + length - 1
         beats += last // word - first // word + 1
-        requests += last // burst - first // burst + 1
-    return beats, requests
-
-
-def _with_outstanding(busy: float, total: int, most: int, around: float) -> float:
-    """Cycles of a copy that is busy for so many in all, of which at most `most` (bytes, or requests) may be outstanding: all but the rest
-    of it comes round by round."""
-    rounds = (total - 1) // most
-    return rounds * around + (total - rounds * most) / total * busy
+        sent += last // burst - first // burst + 1
+    return beats, sent
 
 
 def read(t: Transfer, memory: str, config: Configuration) -> Cost:
     """A load. Padding before the first data is written while these are on their way."""
-    size = config.element_bytes(memory)
+    size, word, burst = config.element_bytes(memory), config.dram_bytes, config.dram_burst
     count, latency = t.rows * t.columns, config.dram_latency
     if not count:
         return Cost(t.elements + 2)
     top, bottom, left, right = t.padding
     width = left + t.columns + right
     before, behind = top * width + left, bottom * width + right
-    beats, requests = _beats(t, size, config)
-    written = count * -(-size // config.dram_bytes) + t.elements - count - behind - min(before, latency + 1)
-    busy, most_bytes = max(beats, written), config.dram_requests * config.dram_burst
-    at_once, most = max(busy, requests), most_bytes / config.dram_bytes
-    cycles = max(at_once, _with_outstanding(busy, count * size, most_bytes, latency + 1 + busy / requests))
+    beats, sent = _beats(t, size, config)
+    written = count * -(-size // word) + t.elements - count - behind - min(before, latency + 1)
+    at_once, most = max(beats, written, sent), config.dram_requests * burst / word
+    cycles = at_once
+    if count * size > (config.dram_requests - 1) * burst and most < latency + 2 + 2 * burst / word:
+        cycles = max(cycles, requests.read(_placed(t, burst), size, sent, requests.memory_of(config)))
     if cycles == at_once or beats <= most:
         return Cost(latency + 1, beats, beats / cycles, 2 + behind)
     rate = beats / at_once
@@ -81,12 +76,16 @@ def read(t: Transfer, memory: str, config: Configuration) -> Cost:
 
 def write(t: Transfer, config: Configuration) -> Cost:
     """A store, which ends with the answer to its last write."""
-    size, latency = config.element_bytes("out"), config.dram_latency
-    beats, requests = _beats(t, size, config)
-    request = min(config.dram_burst, t.columns * size)
-    around = latency + 1 + beats / requests
-    cycles = max(beats, t.rows * t.columns, requests, _with_outstanding(beats, requests, config.dram_requests, around))
-    return Cost(-(-request // size) + 1, beats, beats / cycles, latency + 1)
+    size, burst = config.element_bytes("out"), config.dram_burst
+    beats, sent = _beats(t, size, config)
+    first = min(burst - t.dram % burst, t.columns * size)
+    cycles = requests.write(_placed(t, burst), size, sent, requests.memory_of(config))
+    return Cost(-(-first // size) + 1, beats, beats / cycles, config.dram_latency + 1)
+
+
+def _placed(t: Transfer, burst: int) -> Transfer:
+    """A copy with what its requests depend on."""
+    return t._replace(sram=0, dram=t.dram % burst)
 
 
 def steps(count: int, instructions: int, latency: int, visited: int, each: int = 1) -> Cost:
@@ -101,6 +100,8 @@ def steps(count: int, instructions: int, latency: int, visited: int, each: int =
 def together(costs: Iterable[Cost]) -> Cost:
     """Instructions behind each other as one: the first head, the last tail, and what is between them as gaps."""
     parts = list(costs)
+    if not parts:
+        return Cost(0.0)
     first, last = parts[0], parts[-1]
     beats = sum([c.beats for c in parts])
     if not beats:

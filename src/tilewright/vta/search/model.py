@@ -13,11 +13,15 @@ from tilewright.vta.compiler.transfers import Transfer
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.search.costs import Cost, read, steps, together, write
 from tilewright.vta.search.problem import Problem, Tiling
-from tilewright.vta.search.tiles import edges, input_copies, output_copies, product_steps, weight_copies
+from tilewright.vta.search.tiles import edges, input_copies, output_copies, padding_copies, product_steps, weight_copies
 from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Bus, Operation, Timeline
 
 MOST = 1500
 """Operations of a program that is looked at whole; of a longer one the first so many."""
+
+
+MOST_OF_LEAST = 50_000
+"""The same for lower bounds."""
 
 
 class Place(NamedTuple):
@@ -64,6 +68,8 @@ class _Program:
         self._held: dict[tuple[object, ...], tuple[int, int]] = {}
         self._next_uop = 0
         self._there: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._padding: dict[int, frozenset[Transfer]] = {}
+        """Padding of each thread's inputs that has been loaded apart."""
         self._load_of: dict[tuple[str, int], int] = {}
         self._product_of: dict[int, int] = {}
         self._store_of: dict[int, int] = {}
@@ -105,13 +111,19 @@ class _Program:
         self._load_of[memory, thread] = self._add(LOAD, cost, instructions, after)
 
     def _copy(
-        self, memory: str, first: int, kind: tuple[Any, ...], make: Callable[..., Iterable[Transfer]]
+        self,
+        memory: str,
+        first: int,
+        kind: tuple[Any, ...],
+        make: Callable[..., Iterable[Transfer]],
+        there: frozenset[Transfer] = frozenset(),
     ) -> tuple[Cost, int]:
-        """The cost and the number of copies, make(*kind), whose first element has this number in DRAM: their place in a burst matters."""
+        """The cost and the number of copies, make(*kind), whose first element has this number in DRAM: their place in a burst matters.
+        there: padding that is on the chip."""
         shift = first * self.config.element_bytes(memory) % self.config.dram_burst
-        key = (memory, shift, *kind)
+        key = (memory, shift, there, *kind)
         if key not in self._copies:
-            copies = [c._replace(dram=c.dram + shift) for c in make(*kind)]
+            copies = [c._replace(dram=c.dram + shift) for c in make(*kind) if c not in there]
             costs = [write(c, self.config) if memory == "out" else read(c, memory, self.config) for c in copies]
             self._copies[key] = together(costs), len(copies)
         return self._copies[key]
@@ -121,7 +133,7 @@ class _Program:
         first = (out * t.out_blocks * p.in_blocks + part * t.in_blocks) * p.offsets
         return self._copy("wgt", first, (), lambda: weight_copies(p, t.out_blocks, t.in_blocks, self.config))
 
-    def _input(self, place: Place, row: int, part: int, group: int) -> tuple[Cost, int]:
+    def _input(self, thread: int, place: Place, row: int, part: int, group: int) -> tuple[Cost, int]:
         p, t = self.p, self.t
         y, x = self.y_edges[row], self.x_edges[place.column]
         block = part * t.in_blocks
@@ -132,7 +144,9 @@ class _Program:
             block += (place.batch * groups + group) * p.in_blocks
             first = (block * p.size[0] + y.first) * p.size[1] + x.first
         kind = (y._replace(first=0), x._replace(first=0))
-        return self._copy("inp", first, kind, lambda *edges: input_copies(p, t, *edges, self.config))
+        there = self._padding.get(thread, frozenset())
+        self._padding[thread] = padding_copies(p, t, *kind, self.config)
+        return self._copy("inp", first, kind, lambda *edges: input_copies(p, t, *edges, self.config), there)
 
     def _outputs(self, memory: str, place: Place, out: int, row: int) -> tuple[Cost, int]:
         """The stores of a tile, or the loads of an array of its shape."""
@@ -165,7 +179,7 @@ class _Program:
                 o, row = at[n]
                 self._load("wgt", n, (o, k), *self._weights(o, k))
                 group = o * t.out_blocks // p.per_group if p.per_group else 0
-                self._load("inp", n, (place.batch, row, place.column, k, group), *self._input(place, row, k, group))
+                self._load("inp", n, (place.batch, row, place.column, k, group), *self._input(n, place, row, k, group))
             for n in threads:
                 for piece in range(self.product.instructions):
                     self._uops(
@@ -225,4 +239,24 @@ def estimate(p: Problem, t: Tiling, config: Configuration) -> float:
     return end + more + 2
 
 
-__all__ = ["MOST", "Place", "estimate", "places"]
+def least(p: Problem, t: Tiling, config: Configuration, enough: float = float("inf")) -> float:
+    """Cycles that the program of a tiling takes at least: each instruction as if it had the bus for itself, after those that it waits
+    for and when it can have been fetched; and all beats of the bus. No further tiles are looked at when it is `enough`, or after
+    MOST_OF_LEAST operations."""
+    program, bus = _Program(p, t, config), bus_of(config)
+    free, ends, fetched, beats = [0.0] * 3, list[float](), bus.latency + 1, 0.0
+    for place in places(p, t):
+        program.tile(place)
+        for unit, cost, after, instructions in program.operations[len(ends) :]:
+            begin = max([free[unit], fetched + bus.beats, *[ends[n] for n in after]])
+            free[unit] = begin + cost.alone
+            ends.append(free[unit])
+            fetched += instructions * bus.beats
+            beats += cost.beats
+        found = max(*free, beats + fetched)
+        if found >= enough or len(ends) > MOST_OF_LEAST:
+            break
+    return found
+
+
+__all__ = ["MOST", "Place", "estimate", "least", "places"]

@@ -59,6 +59,12 @@ def input_copies(p: Problem, t: Tiling, y: Edge, x: Edge, config: Configuration)
     return tuple(transfers(np.arange(len(flat)), dram, size, layout_of(config)))
 
 
+@lru_cache(maxsize=4096)
+def padding_copies(p: Problem, t: Tiling, y: Edge, x: Edge, config: Configuration) -> frozenset[Transfer]:
+    """Those of them that are padding alone."""
+    return frozenset([c for c in input_copies(p, t, y, x, config) if not c.rows])
+
+
 @lru_cache(maxsize=1024)
 def weight_copies(p: Problem, out_blocks: int, in_blocks: int, config: Configuration) -> tuple[Transfer, ...]:
     """The loads of a tile of wgt."""
@@ -122,4 +128,13 @@ def product_steps(p: Problem, t: Tiling, config: Configuration) -> Steps:
         merged = merged[1:]
 
 
-__all__ = ["Edge", "Steps", "edges", "input_copies", "output_copies", "product_steps", "weight_copies"]
+__all__ = [
+    "Edge",
+    "Steps",
+    "edges",
+    "input_copies",
+    "output_copies",
+    "padding_copies",
+    "product_steps",
+    "weight_copies",
+]
