@@ -2,8 +2,9 @@
 
 python -m tests.on_gpu [--seconds 420] [--json build/test_gpu.json]
 
-The architecture is that of cuda(0). What did not run in time is counted as left out; a test that does not end is broken off, with the
-place where it is. The exit status is 1 where a test fails or was left out, where none ran, and where there is no GPU.
+The architecture is that of cuda(0). What did not run in time is named as left out; a test that does not end is broken off, with the place
+where it is, and the JSON says what was left out then, too. The exit status is 1 where a test fails or was left out, where none ran, and
+where there is no GPU.
 """
 
 from __future__ import annotations
@@ -51,17 +52,19 @@ class Outcomes:
         self.deadline, self.write = deadline, write
         self.counts: dict[str, Counter[str]] = {}
         self.failed: dict[str, str] = {}
-        self.left_out: list[str] = []
+        self.left_out: dict[str, None] = {}
+        """Tests that have not ended, in order."""
         self.seconds: Counter[str] = Counter()
 
-    def pytest_runtest_protocol(self, item: Any) -> bool | None:
-        if self.deadline.left > 0:
-            return None
-        self.left_out.append(item.nodeid)
-        self.counts.setdefault(item.nodeid.partition("::")[0], Counter())[LEFT_OUT] += 1
-        return True
+    def pytest_collection_finish(self, session: Any) -> None:
+        self.left_out = dict.fromkeys([item.nodeid for item in session.items])
+        self.write(self)
 
-    def pytest_runtest_logfinish(self) -> None:
+    def pytest_runtest_protocol(self) -> bool | None:
+        return None if self.deadline.left > 0 else True
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        del self.left_out[nodeid]
         self.write(self)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -75,10 +78,13 @@ class Outcomes:
 
 def table(outcomes: Outcomes) -> list[str]:
     """The outcomes of each file."""
-    kinds = ("passed", "failed", "skipped", LEFT_OUT)
-    lines = [f"{'file':48}" + "".join([f"{kind:>9}" for kind in kinds]) + f"{'seconds':>9}"]
-    for file, counts in outcomes.counts.items():
-        lines.append(f"{file:48}" + "".join([f"{counts[kind]:9}" for kind in kinds]) + f"{outcomes.seconds[file]:9.1f}")
+    kinds = ("passed", "failed", "skipped")
+    left_out = Counter([name.partition("::")[0] for name in outcomes.left_out])
+    lines = [f"{'file':48}" + "".join([f"{kind:>9}" for kind in (*kinds, LEFT_OUT)]) + f"{'seconds':>9}"]
+    for file in dict.fromkeys([*outcomes.counts, *left_out]):
+        counts = outcomes.counts.get(file, Counter())
+        numbers = "".join([f"{counts[kind]:9}" for kind in kinds]) + f"{left_out[file]:9}"
+        lines.append(f"{file:48}{numbers}{outcomes.seconds[file]:9.1f}")
     return lines
 
 
@@ -116,15 +122,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             "seconds": round(time.monotonic() - begin, 1),
             "files": {file: dict(counts) for file, counts in outcomes.counts.items()},
             "failed": outcomes.failed,
-            LEFT_OUT: outcomes.left_out,
+            LEFT_OUT: list(outcomes.left_out),
         }
         options.json.write_text(json.dumps(facts, indent=1) + "\n")
 
-    # A kernel that does not end keeps its thread: another one ends the process, with the exit status 1.
-    faulthandler.dump_traceback_later(options.seconds + TO_END, exit=True)
     outcomes = Outcomes(deadline, write)
-    status = run(FILES, outcomes)
-    faulthandler.cancel_dump_traceback_later()
+    # A kernel that does not end keeps its thread: another one ends the process, with the exit status 1, and says where it is.
+    with os.fdopen(os.dup(2), "w") as said:
+        faulthandler.enable(said)
+        faulthandler.dump_traceback_later(options.seconds + TO_END, exit=True, file=said)
+        status = run(FILES, outcomes, "-p", "no:faulthandler")
+        faulthandler.cancel_dump_traceback_later()
+        faulthandler.disable()
     print(f"\n{device.device_name}, {chosen}", *table(outcomes), f"written to {options.json}", sep="\n")
     return status
 
