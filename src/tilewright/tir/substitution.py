@@ -41,13 +41,17 @@ class BufferMutator(Mutator):
 
 
 class Substitute(BufferMutator):
-    def __init__(self, env: Mapping[Var, PrimExpr]) -> None:
+    """env: what replaces variables; a table may be far larger than what one expression mentions, so values are converted where they are
+    used."""
+
+    def __init__(self, env: Mapping[Var, Any]) -> None:
         super().__init__()
         self.env = env
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
-        return self.env.get(v, v)
+        value = self.env.get(v)
+        return v if value is None else as_prim_expr(value)
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> Stmt:
@@ -64,4 +68,4 @@ def substitute(node: Any, vmap: Mapping[Var, Any]) -> Any:
     """The program with variables replaced by expressions, in buffers' shapes and data too."""
     if not vmap:
         return node
-    return Substitute({k: as_prim_expr(v) for k, v in vmap.items()}).visit(node)
+    return Substitute(vmap).visit(node)
