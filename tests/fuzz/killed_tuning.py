@@ -24,7 +24,9 @@ from tilewright.support.version import VERSION
 from tilewright.tuning import log
 from tilewright.tuning.record import Record, load
 
-OPERATORS = ("relu(dense(16x64, 128x64))", "softmax(16x200)", "dense(5x37, 41x37)")
+OPERATORS = ("relu(dense(16x64, 128x64))", "conv2d(1x16x14x14, 24x16x3x3, padding=1)", "dense(5x37, 41x37)")
+KILLS_OF_A_LOG = 10
+"""Kills until the next log begins: a search that has found all it can ends by itself."""
 MOST_LINES = 6
 """A session is killed when it has added at most so many lines."""
 PATIENCE = 300.0
@@ -77,7 +79,7 @@ class Tuned:
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self.folder, self.rng = folder, rng
         self.log, self.temporary = folder / "operators.records", folder / "temporary"
-        self.temporary.mkdir()
+        self.temporary.mkdir(parents=True)
         self.started = 0
 
     def start(self, *options: str) -> tuple[subprocess.Popen[bytes], Path]:
@@ -206,13 +208,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     progress, rng = Progress(options.count, "kills"), random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="killed-tuning-") as name:
-        alone, pairs = Path(name) / "alone", Path(name) / "pairs"
-        for folder in (alone, pairs):
-            folder.mkdir()
-        tuned, both = Tuned(alone, rng), Tuned(pairs, rng)
-        finds = unwritable(Path(name))
+        finds, lines = unwritable(Path(name)), 0
         print(*finds, sep="\n", end="\n" if finds else "")
         for i in range(options.count):
+            if i % KILLS_OF_A_LOG == 0:
+                tuned, both = (Tuned(Path(name) / f"{kind}-{i}", rng) for kind in ("alone", "pairs"))
             number = signal.SIGKILL if i % 4 != 3 else rng.choice([signal.SIGTERM, signal.SIGINT])
             wrong = both.kill(2, number) if i % 5 == 4 else tuned.kill(1, number)
             for what in wrong:
@@ -221,11 +221,12 @@ def main(arguments: list[str] | None = None) -> int:
                 print(finds[-1], flush=True)
             progress.done, progress.failures = i + 1, len(finds)
             progress.show()
-        last = [f"the last session: {what}" for each in (tuned, both) if each.started for what in each.finish()]
-        last += tuned.repeated()
-        print(*last, sep="\n", end="\n" if last else "")
-        finds += last
-        lines = tuned.lines() + both.lines()
+            if i % KILLS_OF_A_LOG == KILLS_OF_A_LOG - 1 or i == options.count - 1:
+                last = [f"the last session: {what}" for each in (tuned, both) if each.started for what in each.finish()]
+                last += tuned.repeated()
+                print(*last, sep="\n", end="\n" if last else "")
+                finds += last
+                lines += tuned.lines() + both.lines()
     progress.clear()
     print(f"{options.count} kills, {lines} records of version {VERSION}: {len(finds)} finds")
     return int(bool(finds))
