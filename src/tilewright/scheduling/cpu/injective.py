@@ -6,7 +6,7 @@ from math import prod
 
 from tilewright.ir import FloatImm, IntImm
 from tilewright.node import nodes_of
-from tilewright.scheduling.block_views import BlockView, KernelView, extent_of, uses
+from tilewright.scheduling.block_views import BlockView, KernelView, divisor_of, extent_of, uses
 from tilewright.scheduling.cpu.crossing import crossing_of, schedule_crossing
 from tilewright.scheduling.cpu.padding import pads_pixels, schedule_padding
 from tilewright.scheduling.cpu.sharing import parallelize
@@ -95,7 +95,7 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
             sch.unroll(along)
             return loops[:-1], steps * width
     times = repeats_of(block, block.spatial[-2]) if len(loops) == len(block.spatial) > 1 else 1
-    if times > 1 and extent_of(sch.get(loops[-2])) % times == 0:
+    if times > 1 and extent_of(sch.get(loops[-2])) % times == 0 and repeats_together(view, block):
         # Rows that repeat one row are written from what is loaded once.
         row, again = sch.split(loops[-2], [None, times])
         sch.reorder(along, again, vector)
@@ -104,13 +104,27 @@ def vectorize_rows(view: KernelView, block: BlockView, loops: list[LoopRV], lane
     return [*loops[:-1], along], width
 
 
-def repeats_of(block: BlockView, axis: IterVar) -> int:
+def repeats_of(block: BlockView, axis: IterVar, most: int = MOST_REPEATS) -> int:
     """How many steps of an axis read one element, up to four: images that are enlarged."""
     found = {
         e.b.value if isinstance(e, FloorDiv) and e.a is axis.var and isinstance(e.b, IntImm) else 1
         for load in uses(block.block.body).loads for e in load.indices if axis.var in uses(e).vars
     }  # fmt: skip
-    return found.pop() if len(found) == 1 and max(found) <= MOST_REPEATS else 1
+    return found.pop() if len(found) == 1 and max(found) <= most else 1
+
+
+def repeats_together(view: KernelView, block: BlockView) -> bool:
+    """Whether rows that repeat one row are written side by side, or one after the other.
+
+    Large results are written faster in order: 0.55 of the time for 4 x 23 images of 46 x 196 pixels that are doubled. Side by side, what
+    is loaded is repeated in registers once; that counts where lanes are picked one by one: 0.3 of the time for images enlarged threefold.
+    """
+    (write,) = block.block.writes
+    size = prod([divisor_of(n) for n in write.buffer.shape]) * write.buffer.dtype.bytes
+    along = repeats_of(block, block.spatial[-1], size)
+    picked = along & (along - 1) == 0 and not block.is_chained
+    model = "apart" if picked and size > view.plan.target.cpu.l2_bytes else "together"
+    return view.plan.choose(f"{block.name}.repeats", model, lambda: ("apart", "together")) == "together"
 
 
 def _computes_places(block: BlockView) -> bool:
