@@ -182,3 +182,10 @@ def test_images_that_are_no_columns_stay() -> None:
     assert is_op(viewed(conv((1, 8, 9, 2), 8, (1, 1))).body, "nn.conv2d")
     assert is_op(viewed(conv((1, 8, 1, 1), 8, (1, 1))).body, "nn.conv2d")
     assert is_op(viewed(conv((1, 8, 9, 1), 8, (1, 1), padding=(0, 1))).body, "nn.conv2d")
+
+
+@pytest.mark.parametrize(("groups", "direct"), [(4, True), (2, False)])
+def test_windows_of_single_channels_are_not_copied(groups: int, direct: bool) -> None:
+    call = conv((1, 4, 5, 6, 7), 4, (3, 3, 3), groups, padding=1)
+    optimized, _ = relay.optimize(IRModule.from_expr(call), TARGET)
+    assert ("nn.conv3d" in list_op_freqs(optimized)) == direct
