@@ -15,6 +15,7 @@ from tilewright.relay.cards.relations import (
     dims,
     each,
     is_any,
+    known_extent,
     may_equal,
     product,
     product_dtype,
@@ -221,17 +222,27 @@ class Convolution(ConvAttrs):
         same = not self.out_dtype and tensor(data.checked_type).dtype == tensor(weight.checked_type).dtype
         if lone and same and self.layouts()[2] == self.plain[0]:
             return constructor("multiply")(data, constructor("reshape")(weight, (-1, *[1] * len(kernel))))
-        axes = zip(extents, kernel, *padding, strides, dilation, strict=True)
-        found = [(offsets_on_data(*axis), axis) for axis in axes]
-        if not any([f for f, _ in found]):
+        found = self.offsets_on_data([known_extent(e) for e in extents], [known_extent(e) for e in kernel])
+        if found is None:
             return None
-        parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in found]
-        begin, end, left, right = ([p[i] for p in parts] for i in range(4))
+        begin, end, left, right = found
         n = len(extents)
         cut = constructor("strided_slice")(weight, begin, end, [1] * n, axes=list(range(2, 2 + n)))
         size = tuple([e - b for b, e in zip(begin, end, strict=True)])
         made = self.replace(padding=(*left, *right), kernel_size=size if self.kernel_size is not None else None)
         return Call(self.op, (data, cut), made)
+
+    def offsets_on_data(self, extents: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], ...] | None:
+        """Along each spatial axis: the first kernel offset that reads data, the one after the last, and the padding before and after for
+        these. None if all offsets read data."""
+        strides, dilation, *padding = self.windows()
+        axes = list(zip(extents, kernel, *padding, strides, dilation, strict=True))
+        found = [offsets_on_data(*axis) for axis in axes]
+        if not any(found):
+            return None
+        parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in zip(found, axes, strict=True)]
+        begin, end, before, after = ([p[i] for p in parts] for i in range(4))
+        return begin, end, before, after
 
     def plain_weights(self, weight: np.ndarray) -> np.ndarray:
         """Weights as (O, I, spatial axes)."""

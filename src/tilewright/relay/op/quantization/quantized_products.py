@@ -281,6 +281,10 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
          {"groups": 4, "strides": (2, 2)}),
         ((any_bytes((1, 6, 6, 3), "uint8"), any_bytes((3, 3, 3, 4), "uint8"), i32(120), i32([1, 2, 3, 4]), f32(0.1), f32(0.2)),
          {"data_layout": "NHWC", "kernel_layout": "HWIO", "padding": (1, 0, 0, 1)}),
+        ((any_bytes((1, 3, 1, 2), "uint8"), any_bytes((4, 3, 5, 5)), i32(120), i32(0), f32(0.1), f32(0.2)),
+         {"padding": (2, 3), "kernel_size": (5, 5)}),
+        ((any_bytes((1, 2, 1, 3), "uint8"), any_bytes((5, 5, 3, 4)), i32(120), i32(0), f32(0.1), f32(0.2)),
+         {"data_layout": "NHWC", "kernel_layout": "HWIO", "padding": (2, 3), "strides": (2, 1)}),
     ]  # fmt: skip
 
     def infer(
@@ -289,7 +293,7 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
     ) -> Type:  # fmt: skip
         return super().infer(data, kernel, input_zero_point, kernel_zero_point, input_scale, kernel_scale)
 
-    def plain(self) -> OpCard:
+    def plain(self) -> conv.conv2d:
         names = [f.name for f in type(self)._fields if f.name != "span"]
         return conv.conv2d(**{n: getattr(self, n) for n in names})
 
@@ -297,7 +301,7 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
         return self.kernel_layout.index("O")
 
     def shifted(self, data: Expr, weight: Constant, zero: Expr) -> Expr | None:
-        """Pads the data by its zero point first."""
+        """Pads the data by its zero point first. Kernel offsets that read only padding are left out: they add zeros."""
         if (
             not isinstance(zero, Constant)
             or self.data_layout not in ("NCHW", "NHWC")
@@ -305,14 +309,26 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
         ):
             return None
         before, after = pads(self.padding)
+        values, plain = weight.value, self.plain()
+        extents = [dims(tensor(data.checked_type))[self.data_layout.index(axis)] for axis in "HW"]
+        rows, columns = (self.kernel_layout.index(axis) for axis in "HW")
+        kernel = [values.shape[rows], values.shape[columns]]
+        known = [e for e in extents if isinstance(e, int)]
+        if len(known) == 2 and (found := plain.offsets_on_data(known, kernel)) is not None:
+            begin, end, before, after = found
+            kept: list[slice] = [slice(None)] * 4
+            kept[rows], kept[columns] = (slice(b, e) for b, e in zip(begin, end, strict=True))
+            values = np.ascontiguousarray(values[tuple(kept)])
+            size = tuple([e - b for b, e in zip(begin, end, strict=True)])
+            weight, plain = const(values), plain.replace(kernel_size=size if self.kernel_size is not None else None)
         if any((*before, *after)):
             width = [(0, 0)] * 4
             for axis, lo, hi in zip("HW", before, after, strict=True):
                 width[self.data_layout.index(axis)] = (lo, hi)
             value = cast(op("reshape")(zero, ()), str(tensor(data.checked_type).dtype))
             data = op("nn.pad")(data, tuple(width), value)
-        product = op("nn.conv2d")(*alike(data, weight), **{**vars_of(self.plain()), "padding": (0, 0)})
-        sums = weight.value.sum(tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"]), dtype=np.int32)
+        product = op("nn.conv2d")(*alike(data, weight), **{**vars_of(plain), "padding": (0, 0)})
+        sums = values.sum(tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"]), dtype=np.int32)
         return shifted_product(product, zero, const(sums.reshape(-1, 1, 1) if self.data_layout == "NCHW" else sums))
 
 
