@@ -7,6 +7,7 @@ import contextlib
 import tarfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -309,19 +310,36 @@ def emulators(port: int) -> list[int]:
     return found
 
 
-def test_tuning_on_four_boards(farm: tuple[str, int]) -> None:
-    target = board("mps2_an500").target("c")
-    task = autotvm.task.create("tests/micro/projects/product", args=(16,), target=target)
-    loader = micro.AutoTvmModuleLoader(QEMU, {"board": "mps2_an500"})
+def product_task() -> Any:
+    return autotvm.task.create("tests/micro/projects/product", args=(16,), target=board("mps2_an500").target("c"))
+
+
+def model_task(name: str, kind: str) -> Any:
+    """The depthwise convolution of a network of bytes."""
+    mod, weights = quantised_network()
+    return autotvm.task.extract_from_program(mod["main"], params=weights, target=board(name).target(kind))[0]
+
+
+@pytest.mark.parametrize(
+    "name, made, count",
+    [
+        ("mps2_an500", product_task, 5),
+        ("microbit", partial(model_task, "microbit", "c"), 2),
+        ("riscv32_virt", partial(model_task, "riscv32_virt", "llvm"), 4),
+    ],
+)
+def test_tuning_on_four_boards(name: str, made: Any, count: int, farm: tuple[str, int]) -> None:
+    task = made()
+    loader = micro.AutoTvmModuleLoader(QEMU, {"board": name})
     builder = autotvm.LocalBuilder(timeout=PATIENCE, n_parallel=4, build_func=micro.autotvm_build_func)
     runner = autotvm.RPCRunner("board", *farm, n_parallel=4, number=1, repeat=1, timeout=PATIENCE, module_loader=loader)
     found: list[Any] = []
     autotvm.tuner.GridSearchTuner(task).tune(
-        n_trial=5,
+        n_trial=count,
         measure_option=autotvm.measure_option(builder, runner),
         callbacks=[lambda _, __, results: found.extend(results)],
     )
-    assert len(found) == len(task.config_space) == 5, found
+    assert len(found) == len(task.config_space) == count, found
     assert all([r.error_no == MeasureErrorNo.NO_ERROR and 0 < r.costs[0] < 1 for r in found]), found
 
 
