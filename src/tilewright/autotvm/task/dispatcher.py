@@ -15,6 +15,8 @@ from tilewright.support.errors import TVMError
 logger = logging.getLogger("autotvm")
 
 Workload = tuple[Any, ...]
+SEARCHED: set[str] = set()
+"""Names of templates that find their configuration themselves where there is no record: nothing is to be warned of."""
 
 # Contexts that read logs, which are above this.
 lazy.declare(
@@ -143,7 +145,8 @@ class FallbackContext(DispatchContext):
     def _query_inside(self, target: Any, workload: Workload | None) -> ConfigSpace:
         key = (str(target), workload)
         if key not in self.memory:
-            if not GLOBAL_SCOPE.silent and key not in self._told:
+            searched = workload is not None and workload[0] in SEARCHED
+            if not GLOBAL_SCOPE.silent and not searched and key not in self._told:
                 self._told.add(key)
                 logger.warning(
                     "Cannot find config for target=%s, workload=%s. A fallback configuration is used, which may bring great"

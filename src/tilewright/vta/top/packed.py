@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
+from tilewright.autotvm.task.dispatcher import SEARCHED
 from tilewright.support.errors import TVMError
 from tilewright.te.primfunc import post_order
 from tilewright.topi.template_stages import axes_of, reduced
 from tilewright.topi.utils import get_const_int, shape_of
 from tilewright.vta.environment import Environment
+
+SEARCHED.update([f"{name}_packed.vta" for name in ("conv2d", "group_conv2d", "conv2d_transpose", "dense")])
 
 
 class PackedStages:
