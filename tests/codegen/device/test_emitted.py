@@ -91,6 +91,18 @@ def test_choices_by_lanes_of_another_width() -> None:
     assert plain == [False, False, True, False]
 
 
+def test_short_literals_of_64_bits() -> None:
+    """A shift has the type of what is shifted, and a choice between literals theirs: both would be int."""
+
+    def compute(a: tir.PrimExpr) -> tir.PrimExpr:
+        factor = tir.Select(a > 0, tir.const(3, "int64"), tir.const(1, "int64"))
+        return (tir.const(1, "int64") << (a + tir.const(30, "int64"))) + factor * tir.const(2000000000, "int64")
+
+    for target, long in zip(TARGETS, ("(long long)", "(long)", "(long)"), strict=True):
+        text = text_of(elementwise("int64", 1, compute), target)
+        assert f"{long}1 <<" in text and f"? {long}3 : 1" in text, text
+
+
 def test_narrow_types() -> None:
     for dtype in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
         func = elementwise(dtype, 1, lambda a: a + a)

@@ -18,8 +18,8 @@ SUMS = {
     "einsum": 0, "sum": 0, "argmax": 0, "logsumexp": 0, "variance": 0,
 }  # fmt: skip
 """Operators, and which of their samples."""
-OPERATORS = {**SUMS, "vision.non_max_suppression": 0}
-"""The others have loops whose lengths only data say."""
+OPERATORS = {**SUMS, "vision.non_max_suppression": 0, "fixed_point_multiply_per_axis": 0}
+"""Besides: loops whose lengths only data say, and arithmetic in 64 bits without vectors."""
 
 
 def sample(name: str) -> tuple[Any, list[Any], list[np.ndarray]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.codegen.source.device.dialect import Dialect, Refused, refuse
 from tilewright.codegen.source.text.expressions import STRENGTH
 from tilewright.codegen.source.text.loops import Statements
-from tilewright.codegen.source.text.operands import ATOM, CONNECTION, PRODUCT, SHIFT, SUM, UNARY, Text
+from tilewright.codegen.source.text.operands import ATOM, CHOICE, CONNECTION, PRODUCT, SHIFT, SUM, UNARY, Text
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
 from tilewright.tir import Add, And, Broadcast, Cast, Div, FloorMod, Mod, Mul, Not, Ramp, Select, Shuffle, Sub
 from tilewright.tir.analysis.value_range import Range, value_range
@@ -142,6 +142,11 @@ class DeviceExpressions(Statements):
         if e.condition.dtype.lanes > 1:
             condition, a, b = [self.expr(x) for x in (e.condition, e.true_value, e.false_value)]
             return self.dialect.select(condition, a, b, e.dtype)
+        if e.dtype.bits == 64 and isinstance(e.true_value, IntImm) and isinstance(e.false_value, IntImm):
+            # Of two short literals the choice would be int.
+            condition, a, b = [self.expr(x) for x in (e.condition, e.true_value, e.false_value)]
+            wide = self.cast_text(a, e.dtype)
+            return Text(f"{condition.at(CHOICE + 1)} ? {wide} : {b.at(CHOICE + 1)}", CHOICE)
         return super().on_select(e)
 
     # --- casts and vectors

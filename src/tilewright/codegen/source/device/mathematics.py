@@ -73,6 +73,8 @@ class DeviceMathematics(DeviceMemory):
     def on_shift(self, e: Call) -> Text:
         # Parentheses around sums, which C does not need.
         a, b = [Text(self.expr(x).at(UNARY)) for x in e.args]
+        if e.dtype.lanes == 1 and e.dtype.bits == 64 and isinstance(e.args[0], IntImm):
+            a = self.cast_text(a, e.dtype)  # the type of a shift is that of what is shifted, and short literals are int
         whole = self.dialect.sign(BITWISE[e.intrinsic].sign, a, b, e.dtype, SHIFT)
         return self.cast_text(whole, e.dtype) if e.dtype.lanes == 1 and e.dtype.bits < 32 else whole
 
