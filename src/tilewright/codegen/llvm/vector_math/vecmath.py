@@ -97,8 +97,8 @@ class VectorMath(Lanes):
 
     def exp(self, x: str) -> str:
         gone = self.cmp("olt", x, self.c(-104.0))
-        n, ni, q = self._exp_parts(self._without(gone, self.at_most(x, 88.8)))
-        return self._without(gone, self.scale2(self.add(q, self.c(1.0)), n, ni))
+        n, ni, r, _ = self._exp_reduced(self._without(gone, self.at_most(x, 88.8)))
+        return self._without(gone, self.scale2(self.poly(r, *_EXP, 1.0, 1.0), n, ni))
 
     def exp2(self, x: str) -> str:
         gone = self.cmp("olt", x, self.c(-150.5))
