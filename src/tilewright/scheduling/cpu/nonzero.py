@@ -34,6 +34,10 @@ MOST_UNROLLED = 2048
 """Multiply-adds of a loop body in which loops over the kernel are unrolled, at most."""
 
 
+Mark = list[str | int]
+"""What `KeepNonzeroSteps` needs to know of a dimension of padded data."""
+
+
 class _Padded(NamedTuple):
     """A dimension of padded data, in which only indices from `first` to `last` may hold something else than zeros."""
 
@@ -45,7 +49,7 @@ class _Padded(NamedTuple):
     last: int
 
     @property
-    def mark(self) -> list[str | int]:
+    def mark(self) -> Mark:
         return [self.name, self.dimension, self.first, self.last]
 
 
@@ -68,10 +72,6 @@ def mark_nonzero_steps(
             model = "skip" if left_out >= (WORTH if near else FAR_WORTH) else "add"
             if view.plan.choose(f"{block.name}.zeros.{axis.var.name}", model, lambda: ("skip", "add")) == "skip":
                 view.sch.annotate(loop, NONZERO, padded.mark)
-
-
-Mark = list[str | int]
-"""What `KeepNonzeroSteps` needs to know of a dimension of padded data."""
 
 
 def nonzero_products(view: KernelView, block: BlockView, tiles: Mapping[IterVar, int]) -> dict[IterVar, Mark]:
