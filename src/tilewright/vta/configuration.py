@@ -6,7 +6,8 @@ configuration is read from the classic JSON fields (`config_fields`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import cached_property
 
 TARGETS = ("sim", "tsim", "pynq", "ultra96", "zcu104", "de10nano", "intelfocl")
 """Classic names of what runs the programs: the functional simulator, the cycle-level one, and boards."""
@@ -68,7 +69,18 @@ class Configuration:
         return rows * columns * self.width(memory)
 
     def element_bytes(self, memory: str) -> int:
-        return self.element_bits(memory) // 8
+        return self._bytes[memory]
+
+    @cached_property
+    def _bytes(self) -> dict[str, int]:
+        return {m: self.element_bits(m) // 8 for m in MEMORIES}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(astuple(self))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def depth(self, memory: str) -> int:
         """Elements that a memory holds."""

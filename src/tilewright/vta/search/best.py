@@ -3,7 +3,7 @@ at least; tilings are estimated from the least bound on, until no bound is below
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,14 +11,15 @@ from tilewright.support.errors import TVMError
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.search.costs import steps
 from tilewright.vta.search.lacking import no_tile_fits
-from tilewright.vta.search.model import estimate
+from tilewright.vta.search.model import Outlook
 from tilewright.vta.search.problem import Problem, Tiling
 from tilewright.vta.search.tiles import Edge, edges, input_copies, product_steps
 
 TOLERANCE = 0.002
 """Share of the cycles that the search may leave: bounds this near to the best estimate are not looked at."""
-MOST_ESTIMATES = 64
-"""Estimates after which the search ends with the best so far; what is left of the gap is told."""
+MOST_TILINGS, MOST_ESTIMATES, MOST_OPERATIONS, AT_ONCE = 64, 24, 80_000, 8
+"""Tilings whose programs are looked at, those of them that are estimated with the bus that units share, and operations of all these
+programs, after which the search ends with the best so far; what is left of the gap is told."""
 
 
 class Freedom(NamedTuple):
@@ -156,6 +157,49 @@ def bound(p: Problem, t: Tiling, config: Configuration) -> float:
     return max(first + compute - t.threads * before + last, together, tiles * last, bus)
 
 
+class _Search:
+    """The best tiling so far, and the programs that are looked at, of the least bounds."""
+
+    def __init__(self, p: Problem, config: Configuration, most: int) -> None:
+        self.p, self.config, self.most = p, config, most
+        self.best: Tiling | None = None
+        self.cycles = float("inf")
+        self.estimated = self.operations = 0
+        self._seen: list[tuple[float, int, Tiling, Outlook]] = []
+
+    def is_near(self, least: float) -> bool:
+        """Whether what takes at least so long is no better than the best by more than the tolerance."""
+        return least >= self.cycles * (1 - TOLERANCE)
+
+    @property
+    def looked_at(self) -> int:
+        return len(self._seen)
+
+    def look_at(self, tilings: Iterable[Tiling]) -> None:
+        """Looks at programs, and estimates the one that is the best without sharing."""
+        begin = len(self._seen)
+        for t in tilings:
+            outlook = Outlook(self.p, t, self.config)
+            self._seen.append((outlook.alone(), len(self._seen), t, outlook))
+            self.operations += outlook.operations
+        self._estimate(min(self._seen[begin:]))
+
+    def _estimate(self, seen: tuple[float, int, Tiling, Outlook]) -> None:
+        alone, n, t, outlook = seen
+        if self.is_near(alone) or self.estimated == self.most:
+            return
+        self.estimated += 1
+        self._seen[n] = float("inf"), n, t, outlook
+        found = outlook.cycles()
+        if found < self.cycles:
+            self.best, self.cycles = t, found
+
+    def end(self) -> None:
+        """Estimates those that could be better, from the best without sharing on."""
+        for seen in sorted(self._seen):
+            self._estimate(seen)
+
+
 @lru_cache(maxsize=512)
 def choose(p: Problem, config: Configuration, freedom: Freedom = ALL, most: int = MOST_ESTIMATES) -> Found:
     """The tiling of the least estimated cycles, of at most so many that are estimated. TVMError where none fits: which memory lacks how
@@ -163,15 +207,16 @@ def choose(p: Problem, config: Configuration, freedom: Freedom = ALL, most: int 
     ordered = sorted([(bound(p, t, config), t) for t in tilings(p, config, freedom)])
     if not ordered:
         raise TVMError(_lacking(p, config, freedom))
-    best, cycles, estimated = ordered[0][1], float("inf"), 0
-    for least, t in ordered:
-        if least >= cycles * (1 - TOLERANCE) or estimated == most:
-            return Found(best, cycles, min(least, cycles), len(ordered), estimated)
-        found = estimate(p, t, config)
-        estimated += 1
-        if found < cycles:
-            best, cycles = t, found
-    return Found(best, cycles, cycles, len(ordered), estimated)
+    search, at = _Search(p, config, most), 0
+    while at < min(len(ordered), MOST_TILINGS) and search.operations < MOST_OPERATIONS:
+        if search.is_near(ordered[at][0]):
+            break
+        search.look_at([t for _, t in ordered[at : at + AT_ONCE]])
+        at = search.looked_at
+    search.end()
+    least = min(ordered[at][0], search.cycles) if at < len(ordered) else search.cycles
+    assert search.best is not None
+    return Found(search.best, search.cycles, least, len(ordered), search.estimated)
 
 
 def _lacking(p: Problem, config: Configuration, freedom: Freedom) -> str:
@@ -179,4 +224,4 @@ def _lacking(p: Problem, config: Configuration, freedom: Freedom) -> str:
     return no_tile_fits(least, config, "one result" if freedom.columns else "one row")
 
 
-__all__ = ["MOST_ESTIMATES", "TOLERANCE", "ALL", "Found", "Freedom", "bound", "choose", "tilings"]
+__all__ = ["ALL", "MOST_ESTIMATES", "TOLERANCE", "Found", "Freedom", "bound", "choose", "tilings"]

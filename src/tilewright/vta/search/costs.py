@@ -15,8 +15,8 @@ from tilewright.vta.search import requests
 
 class Cost(NamedTuple):
     """Cycles of head and tail; beats of the bus, and the most beats in a cycle. gap: of several copies, cycles between them in which none
-    is on the bus, for each beat. window, later: of a load that asks for more than it may at once, beats that it asks for at once, and the
-    most beats in a cycle behind these; 0: the same."""
+    is on the bus, for each beat. window, later: of a copy that asks for more than it may at once, beats that it asks for at once (0: these
+    are not told apart), and cycles for each beat behind them in which all requests wait for answers."""
 
     head: float
     beats: float = 0.0
@@ -27,16 +27,10 @@ class Cost(NamedTuple):
     later: float = 0.0
 
     @property
-    def moving(self) -> float:
-        """Cycles from the first to the last beat without others on the bus, but for gaps."""
-        if not self.later:
-            return self.beats / self.rate
-        return self.window / self.rate + (self.beats - self.window) / self.later
-
-    @property
     def alone(self) -> float:
         """Cycles without others on the bus."""
-        return self.head + self.moving + self.beats * self.gap + self.tail
+        gaps = self.beats * self.gap + (self.beats - self.window) * self.later
+        return self.head + self.beats / self.rate + gaps + self.tail
 
 
 def _beats(t: Transfer, size: int, config: Configuration) -> tuple[int, int]:
@@ -71,7 +65,7 @@ def read(t: Transfer, memory: str, config: Configuration) -> Cost:
     if cycles == at_once or beats <= most:
         return Cost(latency + 1, beats, beats / cycles, 2 + behind)
     rate = beats / at_once
-    return Cost(latency + 1, beats, rate, 2 + behind, 0.0, most, (beats - most) / (cycles - most / rate))
+    return Cost(latency + 1, beats, rate, 2 + behind, 0.0, most, (cycles - at_once) / (beats - most))
 
 
 def write(t: Transfer, config: Configuration) -> Cost:
@@ -80,7 +74,10 @@ def write(t: Transfer, config: Configuration) -> Cost:
     beats, sent = _beats(t, size, config)
     first = min(burst - t.dram % burst, t.columns * size)
     cycles = requests.write(_placed(t, burst), size, sent, requests.memory_of(config))
-    return Cost(-(-first // size) + 1, beats, beats / cycles, config.dram_latency + 1)
+    at_once = min(max(beats, t.rows * t.columns, sent), cycles)
+    return Cost(
+        -(-first // size) + 1, beats, beats / at_once, config.dram_latency + 1, later=(cycles - at_once) / beats
+    )
 
 
 def _placed(t: Transfer, burst: int) -> Transfer:
@@ -108,7 +105,7 @@ def together(costs: Iterable[Cost]) -> Cost:
         return Cost(sum([c.alone for c in parts]))
     if len(parts) == 1:
         return first
-    moving = sum([c.moving for c in parts])
+    moving = sum([c.alone - c.head - c.tail for c in parts])
     between = sum([c.alone for c in parts]) - first.head - last.tail
     return Cost(first.head, beats, beats / moving, last.tail, (between - moving) / beats)
 

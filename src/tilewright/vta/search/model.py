@@ -6,17 +6,25 @@ like a shorter one that goes on with the same number of cycles for each tile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.vta.compiler.transfers import Transfer
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.search.costs import Cost, read, steps, together, write
 from tilewright.vta.search.problem import Problem, Tiling
-from tilewright.vta.search.tiles import edges, input_copies, output_copies, padding_copies, product_steps, weight_copies
-from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Bus, Operation, Timeline
+from tilewright.vta.search.tiles import (
+    Edge,
+    edges,
+    input_copies,
+    output_copies,
+    padding_copies,
+    product_steps,
+    weight_copies,
+)
+from tilewright.vta.search.timeline import COMPUTE, LOAD, STORE, Alone, Bus, Operation, Timeline
 
-MOST = 1500
+MOST = 700
 """Operations of a program that is looked at whole; of a longer one the first so many."""
 
 
@@ -64,12 +72,15 @@ class _Program:
             )
             for n, (count, tile, window) in enumerate(((p.rows, t.rows, height), (p.columns, t.columns, width)))
         )
+        self.y_kinds, self.x_kinds = ([e._replace(first=0) for e in edges] for edges in (self.y_edges, self.x_edges))
         self.product = product_steps(p, t, config)
         self._held: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._uop_costs: dict[int, Cost] = {}
         self._next_uop = 0
         self._there: dict[tuple[str, int], tuple[int, ...]] = {}
         self._padding: dict[int, frozenset[Transfer]] = {}
         """Padding of each thread's inputs that has been loaded apart."""
+        self._padding_of: dict[tuple[Edge, Edge], frozenset[Transfer]] = {}
         self._load_of: dict[tuple[str, int], int] = {}
         self._product_of: dict[int, int] = {}
         self._store_of: dict[int, int] = {}
@@ -100,7 +111,9 @@ class _Program:
         begin, end = self._next_uop, self._next_uop + count
         self._held = {k: (at, size) for k, (at, size) in self._held.items() if at >= end or at + size <= begin}
         self._held[key], self._next_uop = (begin, count), end
-        self._add(COMPUTE, read(_row(count), "uop", self.config), 1)
+        if count not in self._uop_costs:
+            self._uop_costs[count] = read(_row(count), "uop", self.config)
+        self._add(COMPUTE, self._uop_costs[count], 1)
 
     def _load(self, memory: str, thread: int, what: tuple[int, ...], cost: Cost, instructions: int) -> None:
         """A copy to a place of inp or wgt, unless it is there."""
@@ -143,9 +156,11 @@ class _Program:
             groups = p.out_blocks // p.per_group if p.per_group else 1
             block += (place.batch * groups + group) * p.in_blocks
             first = (block * p.size[0] + y.first) * p.size[1] + x.first
-        kind = (y._replace(first=0), x._replace(first=0))
+        kind = self.y_kinds[row], self.x_kinds[place.column]
         there = self._padding.get(thread, frozenset())
-        self._padding[thread] = padding_copies(p, t, *kind, self.config)
+        if kind not in self._padding_of:
+            self._padding_of[kind] = padding_copies(input_copies(p, t, *kind, self.config))
+        self._padding[thread] = self._padding_of[kind]
         return self._copy("inp", first, kind, lambda *edges: input_copies(p, t, *edges, self.config), there)
 
     def _outputs(self, memory: str, place: Place, out: int, row: int) -> tuple[Cost, int]:
@@ -217,46 +232,62 @@ def bus_of(config: Configuration) -> Bus:
     word, latency = config.dram_bytes, config.dram_latency
     window = config.dram_requests * config.dram_burst / word
     rate = min(1.0, window / (latency + 1 + config.dram_burst / word))
-    return Bus(latency, window, config.ins_width / 8 / word, rate, 1, config.command_queue)
+    return Bus(latency, window, config.dram_requests, config.ins_width / 8 / word, rate, 1, config.command_queue)
+
+
+class Outlook:
+    """A tiling whose program is looked at whole, or its first tiles. The tiles must divide the problem, and fit."""
+
+    def __init__(self, p: Problem, t: Tiling, config: Configuration) -> None:
+        program, self._bus = _Program(p, t, config), bus_of(config)
+        outs, spatial = p.out_blocks // t.out_blocks, (p.rows // t.rows) * (p.columns // t.columns)
+        self._tiles = p.batch * outs * spatial // t.threads
+        inner = outs // t.out_threads if t.spatial_outer else spatial // t.row_threads
+        for place in places(p, t):
+            program.tile(place)
+            done, length = len(program.tile_ends), len(program.operations)
+            if length > MOST and (done >= 4 and done % (2 * inner) == 0 or done >= 2 and length > 2 * MOST):
+                break
+        self._operations, self._tile_ends = program.operations, program.tile_ends
+
+    @property
+    def operations(self) -> int:
+        """How many are looked at."""
+        return len(self._operations)
+
+    def _whole(self, ends: Sequence[float]) -> float:
+        """Cycles of the whole program, from when the operations that are looked at end."""
+        seen = len(self._tile_ends)
+        half = seen // 2
+        end, before = (max(ends[: self._tile_ends[n - 1]], default=0.0) for n in (seen, half or 1))
+        more = (self._tiles - seen) * (end - before) / (seen - half) if seen < self._tiles else 0.0
+        return end + more + 2
+
+    def alone(self) -> float:
+        """Cycles as if each instruction had the bus for itself: no more than `cycles`, in less time."""
+        line = Alone(self._bus)
+        line.add(self._operations)
+        return max(self._whole(line.ends), line.beats * self._tiles / len(self._tile_ends))
+
+    def cycles(self) -> float:
+        return self._whole(Timeline(self._operations, self._bus).ends)
 
 
 def estimate(p: Problem, t: Tiling, config: Configuration) -> float:
-    """Cycles of the whole problem. The tiles must divide it, and fit."""
-    program = _Program(p, t, config)
-    outs, spatial = p.out_blocks // t.out_blocks, (p.rows // t.rows) * (p.columns // t.columns)
-    tiles = p.batch * outs * spatial // t.threads
-    inner = outs // t.out_threads if t.spatial_outer else spatial // t.row_threads
-    for place in places(p, t):
-        program.tile(place)
-        done, length = len(program.tile_ends), len(program.operations)
-        if length > MOST and done >= 4 and (done % (2 * inner) == 0 or length > 4 * MOST):
-            break
-    seen = len(program.tile_ends)
-    line = Timeline(program.operations, bus_of(config))
-    half = seen // 2
-    end, before = (max(line.ends[: program.tile_ends[n - 1]], default=0.0) for n in (seen, half or 1))
-    more = (tiles - seen) * (end - before) / (seen - half) if seen < tiles else 0.0
-    return end + more + 2
+    """Cycles of the whole problem."""
+    return Outlook(p, t, config).cycles()
 
 
 def least(p: Problem, t: Tiling, config: Configuration, enough: float = float("inf")) -> float:
-    """Cycles that the program of a tiling takes at least: each instruction as if it had the bus for itself, after those that it waits
-    for and when it can have been fetched; and all beats of the bus. No further tiles are looked at when it is `enough`, or after
-    MOST_OF_LEAST operations."""
-    program, bus = _Program(p, t, config), bus_of(config)
-    free, ends, fetched, beats = [0.0] * 3, list[float](), bus.latency + 1, 0.0
+    """Cycles that the program of a tiling takes at least: each instruction as if it had the bus for itself, and all beats of the bus. No
+    further tiles are looked at when it is `enough`, or after MOST_OF_LEAST operations."""
+    program, line = _Program(p, t, config), Alone(bus_of(config))
     for place in places(p, t):
         program.tile(place)
-        for unit, cost, after, instructions in program.operations[len(ends) :]:
-            begin = max([free[unit], fetched + bus.beats, *[ends[n] for n in after]])
-            free[unit] = begin + cost.alone
-            ends.append(free[unit])
-            fetched += instructions * bus.beats
-            beats += cost.beats
-        found = max(*free, beats + fetched)
-        if found >= enough or len(ends) > MOST_OF_LEAST:
+        line.add(program.operations[len(line.ends) :])
+        if line.end >= enough or len(line.ends) > MOST_OF_LEAST:
             break
-    return found
+    return line.end
 
 
-__all__ = ["MOST", "Place", "estimate", "least", "places"]
+__all__ = ["MOST", "Outlook", "Place", "estimate", "least", "places"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -59,10 +60,9 @@ def input_copies(p: Problem, t: Tiling, y: Edge, x: Edge, config: Configuration)
     return tuple(transfers(np.arange(len(flat)), dram, size, layout_of(config)))
 
 
-@lru_cache(maxsize=4096)
-def padding_copies(p: Problem, t: Tiling, y: Edge, x: Edge, config: Configuration) -> frozenset[Transfer]:
-    """Those of them that are padding alone."""
-    return frozenset([c for c in input_copies(p, t, y, x, config) if not c.rows])
+def padding_copies(copies: Iterable[Transfer]) -> frozenset[Transfer]:
+    """Those that are padding alone."""
+    return frozenset([c for c in copies if not c.rows])
 
 
 @lru_cache(maxsize=1024)

@@ -27,37 +27,53 @@ class Operation(NamedTuple):
 
 
 class Bus(NamedTuple):
-    """Cycles until the first beat of a read comes, beats that a unit may have asked for at once; of the fetch unit beats of an instruction,
-    the most beats in a cycle, cycles until a unit has an instruction, and how many of them may wait at a unit."""
+    """Cycles until the first beat of a read comes, beats that a unit may have asked for at once, and in how many requests; of the fetch
+    unit beats of an instruction, the most beats in a cycle, cycles until a unit has an instruction, and how many of them may wait at a
+    unit."""
 
     latency: float = 0.0
     window: float = 1e9
+    requests: int = 1
     beats: float = 0.0
     rate: float = 1.0
     delay: float = 0.0
     queue: int = 1 << 30
 
 
+class _Pace(NamedTuple):
+    """How fast a unit can be: the most beats in a cycle while it is on the bus (0: it is not there), and the cycles for each beat in which
+    it is not. requests: of a unit that waits for answers, those under way: what delays one of them, delays all behind only once."""
+
+    rate: float = 0.0
+    gap: float = 0.0
+    requests: int = 1
+
+    def of(self, part: float) -> float:
+        """Beats in a cycle, with this part of the bus."""
+        return 1 / max(1 / part, self.gap + 1 / (self.requests * part)) if part > _EARLY else 0.0
+
+
 @lru_cache(maxsize=1 << 14)
-def _shares(rates: tuple[float, ...], gaps: tuple[float, ...], first: tuple[int, ...]) -> tuple[float, ...]:
-    """Beats in a cycle for each of load, compute, store and fetch, from the most that each can take while it is on the bus (0: it is not
-    there), and the gaps for each of its beats in which others have it. first: reads that come before the others, in their order."""
-    readers = [u for u in (LOAD, COMPUTE, FETCH) if rates[u]]
-    alone = [1 / (gaps[u] + 1 / rates[u]) if rates[u] else 0.0 for u in range(4)]
+def _shares(paces: tuple[_Pace, ...], first: tuple[int, ...]) -> tuple[float, ...]:
+    """Beats in a cycle for each of load, compute, store and fetch. first: reads that come before the others, in their order."""
+    readers = [u for u in (LOAD, COMPUTE, FETCH) if paces[u].rate]
+    alone = [pace.of(pace.rate) for pace in paces]
     given = [0.0] * 4
     for u in readers:
-        wanted = [rates[v] if v == u else alone[v] for v in readers]
-        free = 1.0 - min(rates[STORE], max(0.5, 1.0 - sum(wanted)))
+        wanted = [paces[v].rate if v == u else alone[v] for v in readers]
+        free = 1.0 - min(alone[STORE], max(0.5, 1.0 - sum(wanted)))
         rest = [n for n, v in enumerate(readers) if v not in first]
         for v in first:
             if v == u:
                 break
             free -= min(alone[v], free)
         part = (
-            min(rates[u], free) if u in first else _part(free, [wanted[n] for n in rest], rest.index(readers.index(u)))
+            min(paces[u].rate, free)
+            if u in first
+            else _part(free, [wanted[n] for n in rest], rest.index(readers.index(u)))
         )
-        given[u] = 1 / (gaps[u] + 1 / part) if part > _EARLY else 0.0
-    given[STORE] = min(rates[STORE], max(0.5, 1.0 - sum(given)))
+        given[u] = paces[u].of(part)
+    given[STORE] = paces[STORE].of(min(paces[STORE].rate, max(0.5, 1.0 - sum(given))))
     return tuple(given)
 
 
@@ -71,6 +87,34 @@ def _part(free: float, wanted: list[float], which: int) -> float:
     return own
 
 
+class Alone:
+    """The times at which operations end at the earliest: each as if it had the bus for itself, after those of its unit and those that it
+    waits for, and when it can have been fetched."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.ends: list[float] = []
+        self.beats, self._fetched, self._instruction = 0.0, bus.latency + 1, bus.beats
+        self._free = [0.0] * 3
+
+    def add(self, operations: Sequence[Operation]) -> None:
+        """The next operations of the program."""
+        free, ends, fetched = self._free, self.ends, self._fetched
+        for unit, cost, after, instructions in operations:
+            begin = max(free[unit], fetched + self._instruction)
+            for n in after:
+                begin = max(begin, ends[n])
+            free[unit] = begin + cost.alone
+            ends.append(free[unit])
+            fetched += instructions * self._instruction
+            self.beats += cost.beats
+        self._fetched = fetched
+
+    @property
+    def end(self) -> float:
+        """Cycles until all is done, and the bus has moved all beats."""
+        return max(*self._free, self.beats + self._fetched)
+
+
 class Timeline:
     """The times at which operations end, in the order of the program."""
 
@@ -81,7 +125,7 @@ class Timeline:
         self._queues = [[n for n, o in enumerate(operations) if o.unit == u] for u in (LOAD, COMPUTE, STORE)]
         self._next, self._free = [0, 0, 0], [0.0, 0.0, 0.0]
         self._begin: list[float | None] = [None] * 4
-        self._left, self._rates, self._gaps = [0.0] * 4, [0.0] * 4, [0.0] * 4
+        self._left, self._paces = [0.0] * 4, [_Pace()] * 4
         self._on = [-1] * 4
         self._fresh: dict[int, float] = {}
         """Of loads that are within their window, in the order in which they came: how many beats of it are left."""
@@ -120,7 +164,7 @@ class Timeline:
         more = self._allowed - before
         if more and self.bus.beats:
             self._left[FETCH] += more
-            if not self._rates[FETCH] and self._begin[FETCH] is None:
+            if not self._paces[FETCH].rate and self._begin[FETCH] is None:
                 self._begin[FETCH] = self._now
 
     def _issue(self) -> float:
@@ -160,7 +204,7 @@ class Timeline:
         self._known[n] = True
 
     def _run(self) -> None:
-        rates, left = self._rates, self._left
+        paces, left = self._paces, self._left
         while True:
             wanted, shares = self._issue(), self._shares
             events = [(b, u) for u, b in enumerate(self._begin) if b is not None]
@@ -168,7 +212,7 @@ class Timeline:
             if shares[FETCH] and wanted < self._fetched + left[FETCH]:
                 events.append((self._now + (wanted - self._fetched) / shares[FETCH], -1))
             if self._fresh:
-                several = sum([rates[u] > 0 for u in (LOAD, COMPUTE, FETCH)]) > 1
+                several = sum([paces[u].rate > 0 for u in (LOAD, COMPUTE, FETCH)]) > 1
                 for u, b in self._fresh.items():
                     if shares[u] and (several or self.operations[self._on[u]].cost.later):
                         events.append((self._now + b / shares[u], -1))
@@ -178,10 +222,7 @@ class Timeline:
             self._go_on(max(at, self._now))
             if u >= 0:
                 self._change(u)
-            if rates != [0.0] * 4:
-                self._shares = _shares(tuple(rates), tuple(self._gaps), tuple(self._fresh))
-            else:
-                self._shares = (0.0,) * 4
+            self._shares = _shares(tuple(paces), tuple(self._fresh))
 
     def _go_on(self, at: float) -> None:
         """All that is on the bus until a time."""
@@ -194,29 +235,34 @@ class Timeline:
                 self._fresh[v] -= moved
                 if self._fresh[v] < _EARLY:
                     del self._fresh[v]
-                    later = self.operations[self._on[v]].cost.later
-                    self._rates[v] = later or self._rates[v]
+                    self._paces[v] = self._answered(self.operations[self._on[v]].cost)
         self._now = at
+
+    def _answered(self, cost: Cost) -> _Pace:
+        """The pace of a copy that waits for answers."""
+        if not cost.later:
+            return _Pace(cost.rate, cost.gap)
+        return _Pace(cost.rate, cost.later + (1 - 1 / self.bus.requests) / cost.rate, self.bus.requests)
 
     def _backlog(self, u: int) -> float:
         """Cycles for which a load waits for what others asked for before it, beyond its latency."""
         latency, ahead = self.bus.latency + 1, 0.0
         for v in (LOAD, COMPUTE, FETCH):
-            if v != u and self._rates[v] and not self._gaps[v]:
+            if v != u and self._paces[v].rate and not self._paces[v].gap:
                 ahead += min(self.bus.window, self._left[v] + latency * self._shares[v])
         return max(ahead / max(1.0 - self._shares[STORE], 0.5) - latency, 0.0)
 
     def _change(self, u: int) -> None:
         """A unit comes to the bus, or leaves it."""
         if self._begin[u] is None:
-            self._rates[u] = self._gaps[u] = 0.0
+            self._paces[u] = _Pace()
             self._fresh.pop(u, None)
             if u != FETCH:
                 n, self._on[u] = self._on[u], -1
                 self._end(u, n, self._now + self.operations[n].cost.tail)
             return
         if u == FETCH:
-            self._begin[u], self._rates[u] = None, self.bus.rate
+            self._begin[u], self._paces[u] = None, _Pace(self.bus.rate)
             return
         cost = self.operations[self._on[u]].cost
         if u != STORE and not cost.gap:
@@ -229,7 +275,7 @@ class Timeline:
         elif u != STORE and self.bus.window <= self.bus.latency + 1:
             # Each of several copies is within its window, and what others have asked for is done within its latency.
             self._fresh[u] = cost.beats
-        self._begin[u], self._rates[u], self._gaps[u] = None, cost.rate, cost.gap
+        self._begin[u], self._paces[u] = None, self._answered(cost) if u == STORE else _Pace(cost.rate, cost.gap)
 
 
-__all__ = ["COMPUTE", "FETCH", "LOAD", "STORE", "Bus", "Operation", "Timeline"]
+__all__ = ["COMPUTE", "FETCH", "LOAD", "STORE", "Alone", "Bus", "Operation", "Timeline"]
