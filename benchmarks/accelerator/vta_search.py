@@ -9,8 +9,9 @@ it takes longer than the best one. What counts as tried without a run:
 - with `--within 0.02`, a tiling whose lower bound says that it is no more than that faster than what the search found; the lowest of
   these bounds then counts as if it had been reached.
 
-The same layer of several networks is run once on an accelerator. Each layer of an accelerator is a line in a file (`--results`); what is
-there is not measured again, so that Ctrl-C loses one layer."""
+The same layer of several networks is run once on an accelerator. Tiles of the template have whole rows: layers of which not one row fits
+are told at the end. Each layer of an accelerator is a line in a file (`--results`); what is there is not measured again, so that Ctrl-C
+loses one layer."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tilewright.vta.config_fields import of_fields
 from tilewright.vta.configuration import Configuration
 from tilewright.vta.environment import Environment
 from tilewright.vta.explore.networks import NETWORKS, Layer
-from tilewright.vta.search.best import Freedom, bound, choose
+from tilewright.vta.search.best import Freedom, bound, choose, tilings
 from tilewright.vta.search.model import least
 from tilewright.vta.search.problem import Problem, Tiling
 
@@ -128,14 +129,17 @@ class Trials:
 
 def compared(
     layer: Convolution, env: Environment, trials: int, everything: bool = False, within: float = 0.0
-) -> dict[str, Any]:
-    """Cycles of the tiling that the search finds, and of the best one of so many trials, of which it is one. everything, within: which
-    trials are run, as the options say."""
+) -> dict[str, Any] | None:
+    """Cycles of the tiling that the search finds, and of the best one of so many trials, of which it is one; None where no configuration of
+    the template fits. everything, within: which trials are run, as the options say."""
     done = Trials(layer, env, within, everything)
     space = done.task.config_space
+    freedom = Freedom("tile_w" in space.space_map, "outer" in space.space_map)
+    if next(tilings(done.problem, done.config, freedom), None) is None:
+        return None
     choose.cache_clear()
     begin = time.process_time()
-    found = choose(done.problem, done.config, Freedom("tile_w" in space.space_map, "outer" in space.space_map))
+    found = choose(done.problem, done.config, freedom)
     seconds = time.process_time() - begin
     begin = time.perf_counter()
     done.begin(found.tiling)
@@ -211,11 +215,15 @@ def main(argv: list[str] | None = None) -> int:
     there = {(r["configuration"], Convolution(*r["layer"])) for r in rows}
     # Small layers first, of all accelerators, so that what was interrupted says something of each. Tilings of dense layers are many.
     left = sorted([w for w in wanted if w not in there], key=lambda w: (w[1].columns == 1, w[1].problem().steps))
+    without: list[str] = []
     options.results.parent.mkdir(parents=True, exist_ok=True)
     try:
         for name, layer in left:
             with Environment({**CONFIGURATIONS[name], "TARGET": "tsim"}) as env:
                 found = compared(layer, env, options.trials, options.everything, options.within)
+            if found is None:
+                without.append(f"{name} {tuple(layer)}")
+                continue
             row = {
                 "configuration": name,
                 "layer": list(layer),
@@ -233,5 +241,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on")
     summary(rows, list(wanted))
+    if without:
+        print(f"no configuration of the template fits: {'; '.join(without)}")
     write_json(options, {"results": rows})
     return int(any([r["wrong_bounds"] for r in rows]))
