@@ -30,7 +30,7 @@ def steps_of(loops: Loops) -> list[tuple[int, ...]]:
 
 
 def made(steps: np.ndarray, kind: str = "gemm") -> list[Loops]:
-    return list(as_loops(steps, LAYOUT, kind))
+    return [e.loops for e in as_loops(steps, LAYOUT, kind)]
 
 
 def test_a_nest_is_one_instruction() -> None:

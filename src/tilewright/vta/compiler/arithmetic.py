@@ -208,15 +208,11 @@ class Alu:
 
     def emit(self, kind: str, steps: Array, fields: dict[str, Any]) -> None:
         """Emits steps, rows of (dst, src, wgt), in their order. kind: "gemm" or "alu"; fields: of their instructions, without loops."""
-        done = 0
-        for loops in as_loops(steps, self.commands.layout, kind):
-            count = loops.out * loops.inner * len(loops.uops)
-            part, done = steps[done : done + count], done + count
+        for loops, (dst, src, wgt) in as_loops(steps, self.commands.layout, kind):
             factors = {"iter_out": loops.out, "iter_in": loops.inner}
             for n, name in enumerate(("dst", "src", "wgt") if kind == "gemm" else ("dst", "src")):
                 factors |= {f"{name}_factor_out": loops.factors_out[n], f"{name}_factor_in": loops.factors_in[n]}
-            reads = {} if kind == "alu" or fields else {"inp": np.unique(part[:, 1]), "wgt": np.unique(part[:, 2])}
-            dst = np.unique(part[:, 0])
+            reads = {} if kind == "alu" or fields else {"inp": src, "wgt": wgt}
             self.commands.steps(
                 kind, loops.uops, {**fields, **{k: v for k, v in factors.items() if v}}, reads, {"out": dst}
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -81,13 +80,32 @@ def _relative(data: bytes, layout: Layout, kind: str) -> tuple[Loops, ...]:
     return tuple(done)
 
 
-def as_loops(steps: Array, layout: Layout, kind: str) -> Iterator[Loops]:
+class Emitted(NamedTuple):
+    """An instruction: its loops, and the elements of dst, src and wgt that it goes through, each once."""
+
+    loops: Loops
+    elements: tuple[Array, Array, Array]
+
+
+def as_loops(steps: Array, layout: Layout, kind: str) -> tuple[Emitted, ...]:
     """Steps, in their order, as instructions. steps: rows of (dst, src, wgt); kind: "gemm" or "alu", whose micro-ops have no wgt."""
+    return _placed(steps.astype(np.int64).tobytes(), layout, kind)
+
+
+@lru_cache(maxsize=32)
+def _placed(data: bytes, layout: Layout, kind: str) -> tuple[Emitted, ...]:
+    """Tiles of a virtual thread have the same steps at the same places."""
+    steps, found, done = np.frombuffer(data, np.int64).reshape(-1, 3), [], 0
     if len(steps) == 0:
-        return
+        return ()
     dst, src, wgt = map(int, steps[0])
-    for loops in _relative((steps - steps[0]).astype(np.int64).tobytes(), layout, kind):
-        yield loops._replace(uops=tuple([Uop(u.dst + dst, u.src + src, u.wgt + wgt) for u in loops.uops]))
+    for loops in _relative((steps - steps[0]).tobytes(), layout, kind):
+        count = loops.out * loops.inner * len(loops.uops)
+        part, done = steps[done : done + count], done + count
+        uops = tuple([Uop(u.dst + dst, u.src + src, u.wgt + wgt) for u in loops.uops])
+        elements = np.unique(part[:, 0]), np.unique(part[:, 1]), np.unique(part[:, 2])
+        found.append(Emitted(loops._replace(uops=uops), elements))
+    return tuple(found)
 
 
-__all__ = ["Loops", "as_loops"]
+__all__ = ["Emitted", "Loops", "as_loops"]
