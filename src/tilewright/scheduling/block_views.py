@@ -266,9 +266,11 @@ class BlockView:
         for region in self.block.reads:
             indices = [r.min for r in region.region]
             for i in range(len(indices) - 1, max(len(indices) - 3, -1), -1):
-                at, before = indices[i], indices[i - 1] if i else None
+                at = indices[i]
                 if isinstance(at, FloorMod) and at.a is axis.var and isinstance(at.b, IntImm):
-                    if before is not None and axis.var in uses(before).vars:
+                    sizes = zip(indices[:i], region.buffer.shape, strict=False)
+                    outer = [e for e, n in sizes if not isinstance(n, IntImm) or n.value > 1]
+                    if outer and axis.var in uses(outer[-1]).vars:
                         continue  # counted along two axes: neighbours all the way
                     return region, at.b.value
         return None

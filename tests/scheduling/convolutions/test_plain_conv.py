@@ -204,3 +204,18 @@ def test_images_that_begin_within_vectors_are_copied(groups: int, monkeypatch: p
     y = np.zeros(expected.shape, np.float32)
     interp.run(f, [x, w, y])
     close(y, expected)
+
+
+def test_images_of_one_row_are_no_panels() -> None:
+    """Planes and columns follow each other in memory, since there is one row between them."""
+    x, w = relay.var("x", shape=(1, 24, 20, 2, 5)), np.ones((24, 1, 6, 1, 2), "float32")
+    attributes = {"strides": (1, 2, 3), "padding": (5, 0, 0, 5, 0, 2), "dilation": (1, 2, 2)}
+    call = relay.nn.conv3d(x, relay.const(w), groups=24, channels=24, kernel_size=(6, 1, 2), **attributes)
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(tvm.IRModule.from_expr(call), "llvm -mcpu=x86-64")
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    data = np.random.default_rng(0).integers(-9, 9, (1, 24, 20, 2, 5)).astype("float32")
+    module.set_input("x", data)
+    module.run()
+    expected = np_conv(data, w, (1, 2, 3), ((5, 0, 0), (5, 0, 2)), (1, 2, 2), 24)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), expected)
