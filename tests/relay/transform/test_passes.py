@@ -14,6 +14,7 @@ from tilewright.ir.transform import PassContext
 from tilewright.node import assert_structural_equal
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs
+from tilewright.relay.rewriting import is_op
 from tilewright.target import Target
 
 PASSES: dict[str, Callable[[], transform.Pass]] = {
@@ -94,6 +95,23 @@ def test_neutral_operands_go_but_shapes_stay() -> None:
     assert run("SimplifyExpr", relay.multiply(x + zeros, relay.const(1.0))) is x
     wider = x + relay.const(np.zeros((3, 4), "float32"))
     assert_structural_equal(run("SimplifyExpr", wider), wider)
+
+
+def test_what_is_chosen_everywhere_needs_no_condition() -> None:
+    x, y = relay.var("x", shape=(3, 4)), relay.var("y", shape=(3, 1))
+    none, some = np.zeros((3, 1), bool), np.array([[True], [False], [False]])
+    assert run("SimplifyExpr", relay.where(relay.const(none), y, x)) is x
+    assert run("SimplifyExpr", relay.where(relay.const(~none), x, y)) is x
+    for kept in (relay.where(relay.const(some), y, x), relay.where(relay.const(none), x, y)):
+        assert is_op(run("SimplifyExpr", kept), "where")
+
+
+def test_a_large_mask_of_zeros_is_not_added() -> None:
+    x = relay.var("x", shape=(2, 300, 300))
+    mask = np.zeros((300, 300), "float32")
+    assert run("SimplifyExpr", x + relay.const(mask)) is x
+    mask[299, 299] = 1
+    assert is_op(run("SimplifyExpr", x + relay.const(mask)), "add")
 
 
 def test_constants_join() -> None:

@@ -208,7 +208,8 @@ def widens(a: DataType, b: DataType) -> bool:
 def _neutral(call: Call, side: int, value: float) -> Expr | None:
     """The other operand, if all elements of the constant operand `side` are `value` and the shape does not change."""
     c = constant_of(call.args[side])
-    if c is None or c.size == 0 or c.size > 4096 or not bool(np.all(c == value)):
+    # Most large constants are seen to be others by their first element.
+    if c is None or c.size == 0 or c.flat[0] != value or not bool(np.all(c == value)):
         return None
     other = call.args[1 - side]
     return other if same_type(typed(call).checked_type, typed(other).checked_type) else None
@@ -232,6 +233,18 @@ def multiply_one(call: Call) -> Expr | None:
 @rule("divide")
 def divide_one(call: Call) -> Expr | None:
     return _neutral(call, 1, 1)
+
+
+@rule("where")
+def chosen_everywhere(call: Call) -> Expr | None:
+    """where(true everywhere, x, y) -> x, where(false everywhere, x, y) -> y, if the shape does not change."""
+    condition = constant_of(call.args[0])
+    if condition is None or condition.size == 0:
+        return None
+    holds = bool(condition.flat[0])
+    chosen = call.args[1 if holds else 2]
+    everywhere = bool(np.all(condition.astype(bool) == holds))
+    return chosen if everywhere and same_type(typed(call).checked_type, typed(chosen).checked_type) else None
 
 
 @rule("power")
