@@ -36,8 +36,9 @@ def _blocks(report: KernelReport, gpu: GpuFacts) -> list[str]:
     found = []
     launch, held = report.launch, report.occupancy
     if launch.blocks < gpu.multiprocessors:
+        blocks = "1 block leaves" if launch.blocks == 1 else f"{launch.blocks} blocks leave"
         found.append(
-            f"{'1 block leaves' if launch.blocks == 1 else f'{launch.blocks} blocks leave'} {gpu.multiprocessors - launch.blocks} of {gpu.multiprocessors} multiprocessors idle:"
+            f"{blocks} {gpu.multiprocessors - launch.blocks} of {gpu.multiprocessors} multiprocessors idle:"
             " take smaller tiles, or split the reduction over blocks"
         )
     elif 1 < report.waves < 4 and (filled := report.waves / -(-report.waves // 1)) < LAST_WAVE:
