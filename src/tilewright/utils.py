@@ -68,8 +68,10 @@ def roofline_analysis(
     bandwidth = peak_bandwidth(wanted, dev)
     total = sum([k.microseconds for k in kernels])
     calls = []
-    for k in kernels:
-        by_work, by_memory = k.flops / (k.peak * 1e9), k.bytes / bandwidth
+    # Kernels of the CPU have peaks.
+    peaks = [k.peak for k in kernels if k.peak is not None]
+    for k, peak in zip(kernels, peaks, strict=True):
+        by_work, by_memory = k.flops / (peak * 1e9), k.bytes / bandwidth
         least = max(by_work, by_memory)
         seconds = k.microseconds / 1e6
         calls.append(
@@ -90,7 +92,7 @@ def roofline_analysis(
         )
     settings = {
         "Number of threads": num_threads(),
-        "Estimated Peak FLOP/s": max([k.peak for k in kernels], default=0.0) * 1e9,
+        "Estimated Peak FLOP/s": max(peaks, default=0.0) * 1e9,
         "Estimated Peak Bandwidth (byte/second)": bandwidth,
         "Executor": "Graph",
     }
