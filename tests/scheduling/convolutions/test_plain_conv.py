@@ -219,3 +219,11 @@ def test_images_of_one_row_are_no_panels() -> None:
     module.run()
     expected = np_conv(data, w, (1, 2, 3), ((5, 0, 0), (5, 0, 2)), (1, 2, 2), 24)
     np.testing.assert_array_equal(module.get_output(0).numpy(), expected)
+
+
+def test_a_reduction_that_reads_nothing() -> None:
+    k = te.reduce_axis((0, 3), name="k")
+    made = te.compute((8, 16), lambda i, j: te.max(i * 16 + j - 7 * k.var, axis=k), name="top")
+    out = tvm.nd.array(np.zeros((8, 16), "int32"))
+    tvm.build(schedule_kernel(te.create_prim_func([made]), Target("llvm")), target="llvm")(out)
+    np.testing.assert_array_equal(out.numpy(), np.arange(128).reshape(8, 16))

@@ -218,7 +218,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if folds:
         sch.set_scope(block.rv, 0, "local")
     elements = nest.tile.columns * facts.lanes * steps.iterations * (facts.dot.group if facts.dot is not None else 1)
-    weights_read = elements * block.operands[-1].buffer.dtype.bytes
+    # A sum of constants reads nothing.
+    weights_read = elements * block.operands[-1].buffer.dtype.bytes if block.operands else 0
     marks = leave_out_zeros(view, block, nest.tile.of(axes.row_axes), steps, zeros, nest.tile.registers, weights_read)
     run_in_threads(view, block, shared, facts.work, target)
     update = sch.get(block.rv).name_hint
