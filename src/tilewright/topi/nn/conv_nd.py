@@ -79,6 +79,10 @@ def conv(
     weight = {c: get_const_int(d) for c, d in zip(kernel_layout, shape_of(filt), strict=True)}
     n, kernel = len(letters), [weight[c] for c in letters]
     strides, dilations, before, after = _steps(kernel, stride, padding, dilation)
+    times = 1
+    if weight["O"] == groups == data["C"]:
+        # Depthwise weights: (channels, filters per channel, ...).
+        times, weight["I"] = weight["I"], 1
     if isinstance(data["C"], int) and weight["I"] * groups != data["C"]:
         raise ValueError(
             f"conv: weights in {kernel_layout} for {weight['I']} channels of {groups} groups do not fit {data['C']} channels"
@@ -86,12 +90,12 @@ def conv(
     pads = {c: (before[i], after[i]) for i, c in enumerate(letters)}
     first, last = ([pads.get(c, (0, 0))[end] for c in data_layout] for end in (0, 1))
     padded = pad(inp, first, last, name="pad_temp")
-    out = {"N": data["N"], "C": weight["O"]}
+    out = {"N": data["N"], "C": weight["O"] * times}
     for i, c in enumerate(letters):
         out[c] = window_extent(data[c], kernel[i], before[i], after[i], strides[i], dilations[i])
     reduced = {c: te.reduce_axis((0, weight[c]), name=_OFFSETS.get(c, "rc")) for c in kernel_layout if c != "O"}
     channels = reduced["I"].var
-    per_group = weight["O"] // groups
+    per_group = out["C"] // groups
 
     def element(*i: Var) -> Any:
         at = dict(zip(out_layout, i, strict=True))
@@ -100,7 +104,9 @@ def conv(
             place["C"] = tir.floordiv(at["C"], per_group) * weight["I"] + channels
         for k, c in enumerate(letters):
             place[c] = moved(at[c], strides[k], reduced[c].var, dilations[k])
-        kernel_offset = {"O": at["C"], **{c: axis.var for c, axis in reduced.items()}}
+        kernel_offset: dict[str, PrimExpr] = {"O": at["C"], **{c: axis.var for c, axis in reduced.items()}}
+        if times > 1:
+            kernel_offset |= {"O": tir.floordiv(at["C"], times), "I": tir.floormod(at["C"], times)}
         value, w = padded(*[place[c] for c in data_layout]), filt(*[kernel_offset[c] for c in kernel_layout])
         return te.sum(to(value, dtype) * to(w, dtype), axis=list(reduced.values()))
 

@@ -176,8 +176,8 @@ class Convolution(ConvAttrs):
         dtype = product_dtype(d, w)
         n, c, *extents = layout_shape(dims(d), data_layout, self.plain[0])
         o, i, *kernel = self.kernel_of(w)
-        self.need_agreement(o, kernel)
         o = self.channels_made(c, o, i)
+        self.need_agreement(o, kernel)
         windows = self.windows()
         sizes = [k for k in kernel if isinstance(k, int)]
         need(len(sizes) == len(kernel), "the kernel's extents must be known", f"they are {kernel}", 1)

@@ -101,6 +101,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         (((2, 4, 7, 7), (6, 2, 3, 3)), {"strides": (2, 2), "padding": (1, 0, 0, 1), "groups": 2}),
         (((1, 4, 6, 6), (4, 1, 3, 3)), {"padding": (1,), "groups": 4}),
         (((1, 4, 6, 6), (4, 2, 3, 3)), {"padding": (1,), "groups": 4}),
+        (((1, 6, 6, 4), (3, 3, 4, 2)), {"groups": 4, "channels": 8, "data_layout": "NHWC", "kernel_layout": "HWOI"}),
         (((1, 3, 6, 7), (4, 3, 3, 3)), {"kernel_size": (3,), "channels": 4}),
         (((1, 3, 9, 9), (2, 3, 3, 2)), {"dilation": (2, 3)}),
         (((1, 6, 6, 3), (3, 3, 3, 4)), {"data_layout": "NHWC", "kernel_layout": "HWIO"}),

@@ -285,6 +285,8 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
          {"padding": (2, 3), "kernel_size": (5, 5)}),
         ((any_bytes((1, 2, 1, 3), "uint8"), any_bytes((5, 5, 3, 4)), i32(120), i32(0), f32(0.1), f32(0.2)),
          {"data_layout": "NHWC", "kernel_layout": "HWIO", "padding": (2, 3), "strides": (2, 1)}),
+        ((any_bytes((1, 5, 4, 3), "uint8"), any_bytes((3, 2, 3, 2)), i32(7), i32(0), f32(0.1), f32(0.2)),
+         {"data_layout": "NHWC", "kernel_layout": "HWOI", "groups": 3, "channels": 6}),
     ]  # fmt: skip
 
     def infer(
@@ -309,8 +311,8 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
         ):
             return None
         before, after = pads(self.padding)
-        values, plain = weight.value, self.plain()
-        extents = [dims(tensor(data.checked_type))[self.data_layout.index(axis)] for axis in "HW"]
+        values, plain, data_type = weight.value, self.plain(), data.checked_type
+        extents = [dims(tensor(data_type))[self.data_layout.index(axis)] for axis in "HW"]
         rows, columns = (self.kernel_layout.index(axis) for axis in "HW")
         kernel = [values.shape[rows], values.shape[columns]]
         known = [e for e in extents if isinstance(e, int)]
@@ -325,10 +327,15 @@ class conv2d(ProductOfBytes, key="qnn.conv2d"):
             width = [(0, 0)] * 4
             for axis, lo, hi in zip("HW", before, after, strict=True):
                 width[self.data_layout.index(axis)] = (lo, hi)
-            value = cast(op("reshape")(zero, ()), str(tensor(data.checked_type).dtype))
+            value = cast(op("reshape")(zero, ()), str(tensor(data_type).dtype))
             data = op("nn.pad")(data, tuple(width), value)
         product = op("nn.conv2d")(*alike(data, weight), **{**vars_of(plain), "padding": (0, 0)})
-        sums = values.sum(tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"]), dtype=np.int32)
+        filters = plain.plain_weights(values)
+        channels = dims(tensor(data_type))[self.data_layout.index("C")]
+        if isinstance(channels, int) and plain.channels_made(channels, *filters.shape[:2]) != len(filters):
+            # Depthwise weights: (channels, filters per channel, ...).
+            filters = filters.reshape(-1, 1, *filters.shape[2:])
+        sums = filters.sum((1, 2, 3), dtype=np.int32)
         return shifted_product(product, zero, const(sums.reshape(-1, 1, 1) if self.data_layout == "NCHW" else sums))
 
 
