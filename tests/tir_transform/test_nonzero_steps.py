@@ -209,6 +209,14 @@ def test_marks_of_blocks_that_do_not_fit(marks: Any, text: str) -> None:
         KeepNonzeroSteps()(with_tests(convolution(6, 3, 1, 1, 1, 1), marks).mod)
 
 
+def test_extremes_of_converted_elements_are_refused() -> None:
+    x, k = te.placeholder((6,), "int8", "x"), te.reduce_axis((0, 3), "k")
+    padded = lambda at: te.if_then_else(te.all(at >= 0, at < 6), x[at], te.const(-128, "int8")).astype("int32")  # noqa: E731
+    func = te.create_prim_func([x, te.compute((9,), lambda i: te.max(padded(i + k.var - 3), k), name="sums")])
+    with pytest.raises(TVMError, match="it must accumulate products or extremes"):
+        KeepNonzeroSteps()(with_tests(func, [0, 1]).mod)
+
+
 def test_a_test_of_other_axes_stays_in_the_product() -> None:
     assert "if_then_else" in str(shortened(with_tests(in_place(5, 2), [1]).mod))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,10 @@ def test_environment_of_a_folder(tmp_path: Path) -> None:
         command, env={**os.environ, "VTA_HW_PATH": str(tmp_path)}, capture_output=True, text=True, check=True
     )
     assert done.stdout == "sim_1x8x24_i8w8a32_15_15_1920b_9600b\n"
+
+
+def test_copies_in_other_processes_find_their_own_hash() -> None:
+    configuration = Configuration()
+    assert hash(configuration) == configuration._hash
+    copy = pickle.loads(pickle.dumps(configuration))
+    assert copy == configuration and "_hash" not in copy.__dict__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from typing import Any
 
 TARGETS = ("sim", "tsim", "pynq", "ultra96", "zcu104", "de10nano", "intelfocl")
 """Classic names of what runs the programs: the functional simulator, the cycle-level one, and boards."""
@@ -81,6 +82,10 @@ class Configuration:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Hashes of strings differ from process to process.
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     def depth(self, memory: str) -> int:
         """Elements that a memory holds."""

@@ -141,7 +141,8 @@ def padded_element(store: Stmt) -> Call | None:
     terms = [t for t in (value.a, value.b) if not same(t, before)]
     if len(terms) != 1:
         return None
-    term = without_casts(terms[0])
+    # The least value of a narrow type is not that of the type to which it is converted.
+    term = without_casts(terms[0]) if isinstance(value, Add) else terms[0]
     factors = (
         [without_casts(f) for f in (term.a, term.b)] if isinstance(value, Add) and isinstance(term, Mul) else [term]
     )
