@@ -132,7 +132,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     """Schedule one such contraction, with the padding of its input and its epilogue."""
     sch, cpu = view.sch, target.cpu
     work = block.iterations
-    in_place = _inline_padding(view, block)
+    _inline_padding(view, block)
     loops = view.loops(block)
     by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
     lanes = vector_width(
@@ -166,9 +166,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     model = _serial(reduction, extents, tile, cpu.core)
     serial = view.plan.choose(f"{block.name}.serial", model, lambda: range(len(reduction)))
     init = sch.decompose_reduction(block.rv, reduction[0])
-    if in_place:
-        narrower = columns % tile > 0
-        _leave_out_padding(view, block, column_outer, narrower, tile * prod(extents[serial:]))
+    _leave_out_padding(view, block, column_outer, columns % tile > 0, tile * prod(extents[serial:]))
     for loop in reduction[serial:]:
         sch.unroll(loop)
     sch.unroll(column_inner)
@@ -212,15 +210,16 @@ def _band(view: KernelView, block: BlockView, rows: int, outside: int, threads: 
 
 
 def _leave_out_padding(view: KernelView, block: BlockView, tiles: LoopRV, narrower: bool, body: int) -> None:
-    """Add nothing for elements outside of the input, instead of zeros, as the plan decides: outside of its rows, or of its columns too.
+    """Where the input is read without a padded copy, add nothing for elements outside of it, instead of zeros, as the plan decides: outside
+    of its rows, or of its columns too.
 
     The rows of a kernel are tested one by one. Tiles of columns at the border have a program of their own, in which nothing is tested;
     `body` is the multiply-adds of each, and the last tile may be `narrower`. Medians on an AMD EPYC (Zen 5), one thread, beside the
     addition of zeros: 0.67 for 5 x 5 over 7 x 7 pixels, 0.57 for 7 x 7, 0.82 for 3 x 3; 0.83 and 0.93 for 5 x 5 and 3 x 3 over 14 x 14;
     0.84 for 3 x 3 over 56 x 56, where addresses were chosen before. With seven tiles a line, columns took longer than rows alone.
     """
-    sch, update = view.sch, view.sch.get(block.rv)
-    if padded_element(update.body) is None:
+    sch = view.sch
+    if padded_element(sch.get(block.rv).body) is None:
         return
     count = extent_of(sch.get(tiles))
     model = "columns" if count + narrower <= MOST_TILES and min(count, 3) * body <= MOST_COPIED else "rows"
@@ -233,21 +232,18 @@ def _leave_out_padding(view: KernelView, block: BlockView, tiles: LoopRV, narrow
         sch.annotate(tiles, HINT, 1)
 
 
-def _inline_padding(view: KernelView, block: BlockView) -> bool:
+def _inline_padding(view: KernelView, block: BlockView) -> None:
     """Read the input without a padded copy, as the plan decides: a load outside of the input has the address of zeros instead. LLVM chooses
-    addresses without branches. Returns whether it is read so.
+    addresses without branches.
     """
     along = block.extents[block.block.iter_vars.index(block.reduction[-1])]
     model = "in place" if view.plan.target.kind.name == "llvm" and along <= CHOSEN else "copy"
-    found = False
     for rv in view.sch.get_producers(block.rv):
         producer = BlockView(view.sch, rv)
         if not producer.is_padding or len(view.consumers(producer)) != 1 or _is_scheduled(view, rv):
             continue
         if view.plan.choose(f"{producer.name}.padding", model, lambda: ("copy", "in place")) == "in place":
             view.sch.compute_inline(rv)
-            found = True
-    return found
 
 
 def _is_scheduled(view: KernelView, rv: BlockRV) -> bool:

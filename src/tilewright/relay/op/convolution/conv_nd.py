@@ -98,7 +98,7 @@ class conv3d(Over3D, Convolution, key="nn.conv3d"):
             made = conv2d(image, filters, steps, padding, (1, dilation[1]), kernel_size=(1, kw))
             return op("reshape")(made, (-1, o, planes, rows, columns))
         if wide and c == self.groups > 1:
-            # Filters of one channel do too little with each copy of it: 0.4 to 0.9 of the time without, on 14 random convolutions.
+            # Filters of one channel do too little with each copy of it: 14 random convolutions took 0.76 of the time without copies.
             return None
         if wide and kd > 1 and (by_planes := self._sums_of_planes(data, weight)) is not None:
             return by_planes

@@ -18,7 +18,7 @@ from tilewright.target import Target
 BLOCKED = ("conv2d_NCHWc.x86", "depthwise_conv2d_NCHWc.x86")
 """Templates whose data and weights are better given in the blocks of their configuration."""
 GENERIC = ".generic"
-"""The end of names of templates of which a configuration has the decisions for the plan of the kernel."""
+"""The end of the names of templates whose knobs are the decisions of the kernel's plan."""
 SAMPLE = (
     '["dense_nopack.x86", ["TENSOR", [2, 6], "float32"], ["TENSOR", [4, 6], "float32"], null, "float32"]',
     '{"index": 0, "code_hash": null, "entity": [["tile_y", "sp", [-1, 2]], ["tile_x", "sp", [-1, 2]], ["tile_k", "sp", [-1, 3]]]}',
